@@ -25,6 +25,7 @@ use crate::{
 /// tested.block_on(async { filch_io::time::pause() });
 /// # Ok::<(), filch_io::runtime::BuildError>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,

@@ -56,6 +56,7 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
 
 /// When a source is told that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
     /// [`Ready::ERROR`].
@@ -103,7 +104,7 @@ pub fn lament(error: &dyn fmt::Display) {
 /// let key = Key::from_bits(7);
 /// assert!(!driver.deliver(key, Ready::READABLE), "that source is gone");
 /// assert!(!driver.deliver_at(key.index(), Ready::ALL));
-/// assert_eq!(key.bits(), 7);
+/// assert_eq!(key.to_bits(), 7);
 /// // Another wait, which the alarm ends.
 /// counts.wait(None);
 /// counts.alarm();

@@ -41,7 +41,7 @@ pub struct Key(u64);
 impl Key {
     /// The key as one number, never `u64::MAX`.
     #[inline]
-    pub fn bits(self) -> u64 {
+    pub fn to_bits(self) -> u64 {
         self.0
     }
 

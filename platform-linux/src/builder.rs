@@ -28,6 +28,7 @@ use crate::{
 /// tested.block_on(async { filch_linux::time::pause() });
 /// # Ok::<(), filch_linux::runtime::BuildError>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,

@@ -248,7 +248,7 @@ mod tests {
         let (one, other) = (Linux::new().unwrap(), Linux::new().unwrap());
         let (fd, mut peer) = UnixStream::pair().unwrap();
         let key = one.driver.key().unwrap();
-        one.poller.watch(fd.as_fd(), key.bits(), false).unwrap();
+        one.poller.watch(fd.as_fd(), key.to_bits(), false).unwrap();
         peer.write_all(b"!").unwrap();
         let (awake, at_once) = (AtomicU32::new(0), Some(Instant::ZERO));
         // SAFETY: this thread alone plays worker 0 of either host.

@@ -75,7 +75,7 @@ impl Wake for Signal {
 
 impl Signal {
     fn is_of(&self, handle: Handle, worker: Option<WorkerId>) -> bool {
-        core::ptr::eq(self.handle.0, handle.0) && self.worker == worker
+        self.handle == handle && self.worker == worker
     }
 
     fn has_news(&self) -> bool {

@@ -94,6 +94,7 @@ type AroundWorker = Arc<dyn Fn(Handle, &mut dyn FnMut()) + Send + Sync>;
 /// assert_eq!(runtime.block_on(async { filch_std::spawn(async { 7 }).await })?, 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,

@@ -3,6 +3,7 @@
 use core::{
     cell::Cell,
     fmt,
+    hash::{Hash, Hasher},
     marker::PhantomData,
     mem::ManuallyDrop,
     panic::{RefUnwindSafe, UnwindSafe},
@@ -30,6 +31,22 @@ impl Inner {
     /// See [`Handle::metrics`].
     pub(crate) fn metrics(&'static self) -> Metrics {
         if Handle(self).check().is_ok() { self.core.metrics() } else { Metrics::default() }
+    }
+}
+
+/// Whether both are of one runtime.
+impl PartialEq for Handle {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Handle {}
+
+impl Hash for Handle {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        core::ptr::hash(self.0, hasher);
     }
 }
 
@@ -83,11 +100,6 @@ pub(crate) fn current() -> Option<Handle> {
 }
 
 impl Handle {
-    /// Whether both are of one runtime.
-    pub(crate) fn is(&self, other: Self) -> bool {
-        core::ptr::eq(self.0, other.0)
-    }
-
     #[inline]
     pub(crate) fn check(&self) -> Result<(), SpawnErrorKind> {
         if self.0.process == fork::generation() { Ok(()) } else { Err(SpawnErrorKind::Forked) }
@@ -142,7 +154,7 @@ impl Drop for Within {
 /// returns.
 #[inline]
 pub(crate) fn nest(here: Handle) -> *const () {
-    if current().is_some_and(|current| current.is(here)) {
+    if current() == Some(here) {
         return address(Some(here));
     }
     address(ManuallyDrop::new(Within::new(here)).before)
@@ -161,7 +173,7 @@ pub(crate) fn address(before: Option<Handle>) -> *const () {
 pub(crate) unsafe fn unnest(here: Handle, before: *const ()) {
     // SAFETY: `nest` made it of a handle, whose target is never freed.
     let before = unsafe { before.cast::<Inner>().as_ref() }.map(Handle);
-    if !before.is_some_and(|before| before.is(here)) {
+    if before != Some(here) {
         drop(Within { entry: here.0.entry, before, _on_its_thread: PhantomData });
     }
 }

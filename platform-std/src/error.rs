@@ -11,7 +11,7 @@ use filch::{BuildError as ConfigError, SpawnErrorKind};
 /// use filch_std::{Handle, runtime::NoRuntime};
 /// assert_eq!(Handle::current().err(), Some(NoRuntime));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct NoRuntime;
 
 impl fmt::Display for NoRuntime {

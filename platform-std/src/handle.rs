@@ -28,7 +28,9 @@ impl Handle {
         current().ok_or(NoRuntime)
     }
 
-    /// The worker of this runtime that the calling thread is, if it is one.
+    /// The worker of this runtime that the calling thread is, if it is one. An index at or above the number of workers is that of a replacement
+    /// worker, or of a thread that helps while it waits.
+    #[inline]
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.0.core.current_worker()
     }

@@ -385,9 +385,8 @@ impl<H: Host> Hosted<H> {
     pub(crate) fn reside(&self) {
         let Some(seat) = self.seat() else { return };
         seat.reside(self.handle.get().copied());
-        let is_here = |here: Handle| self.handle.get().is_some_and(|own| here.is(*own));
-        if let Some(entry) = self.host.entry().filter(|_| !context::current().is_some_and(is_here))
-        {
+        let is_here = context::current().is_some_and(|here| self.handle.get() == Some(&here));
+        if let Some(entry) = self.host.entry().filter(|_| !is_here) {
             seat.entered.set(false);
             entry.leave();
         }

@@ -89,7 +89,7 @@ pub struct LocalRuntimeOn<H: Host> {
 pub type LocalRuntime = LocalRuntimeOn<Futex>;
 
 /// What a loop does after it gave a [`LocalRuntime`] a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.

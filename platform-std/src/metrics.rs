@@ -9,7 +9,7 @@ use crate::class_metrics::ClassMetrics;
 ///
 /// All counters of a new runtime are 0, also where it uses the memory of one that has ended, whose executor counts on. They are read one
 /// after the other while the runtime works on: each is right, and sums may differ by what happened meanwhile.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
     /// The threads for closures that block.

@@ -120,7 +120,7 @@ impl Seat {
     /// [`context::unnest`], with what this returns.
     pub(crate) fn stay(&self, runtime: Handle) -> *const () {
         let before = self.before.get();
-        if !before.is_some_and(|before| before.is(runtime)) {
+        if before != Some(runtime) {
             self.stays.set(true);
             self.entered.set(false);
         }

@@ -23,7 +23,7 @@ impl Deref for Task {
 }
 
 /// What a task has done since its spawn, as the runtime's clock tells times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Activity {
     /// How long ago it was spawned.
@@ -49,7 +49,7 @@ pub struct Activity {
 }
 
 /// When a task was woken last, and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LastWake {
     /// How long ago.
@@ -59,7 +59,7 @@ pub struct LastWake {
 }
 
 /// What woke a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WokenBy {
     /// Another task, in a poll. That may be over, and its id be used again.

@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// Which processors the workers are bound to: see [`Builder::affinity`](crate::Builder::affinity).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Affinity {
     /// The operating system chooses, and moves them.

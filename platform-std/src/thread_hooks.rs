@@ -8,7 +8,7 @@ use filch::WorkerId;
 use crate::panics::quietly;
 
 /// What a thread of a runtime is for: see [`Builder::name_fn`](crate::Builder::name_fn).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThreadRole {
     /// It is this worker. At and above the number of workers it is a replacement for one that waits in sync code.

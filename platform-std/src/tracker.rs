@@ -306,6 +306,7 @@ impl Drop for Token {
 
 pin_project! {
     /// A future that a [`TaskTracker`] counts for as long as it lives. From [`TaskTracker::track`].
+    #[must_use = "futures do nothing unless polled"]
     pub struct Tracked<F> {
         #[pin]
         future: F,

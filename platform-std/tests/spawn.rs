@@ -227,7 +227,7 @@ fn blocking_closures_run_elsewhere() {
             let go = go.clone();
             rt.handle().spawn_blocking(move || {
                 go.block();
-                (i, filch_std::Handle::current().unwrap().worker().is_none())
+                (i, filch_std::Handle::current().unwrap().current_worker().is_none())
             })
         })
         .collect();

@@ -171,7 +171,7 @@ impl Registry {
 
     /// Which worker the calling thread is, if it is one; at or above `num_threads` a stand-in, or a thread that helps.
     pub(crate) fn worker(&self) -> Option<usize> {
-        self.handle.worker().map(WorkerId::index)
+        self.handle.current_worker().map(WorkerId::index)
     }
 
     /// Queues a job where the calling thread's are.

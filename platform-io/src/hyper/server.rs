@@ -30,6 +30,7 @@ use crate::net::TcpListener;
 /// const STRICT: ServeOptions = ServeOptions::new().head_timeout(Some(Duration::from_secs(5)));
 /// assert_ne!(STRICT, ServeOptions::default());
 /// ```
+#[must_use = "a server has to be given them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServeOptions {
     head_timeout: Option<Duration>,

@@ -53,7 +53,7 @@ impl Companion {
         }
         let mut builder = runtime::Builder::new_current_thread();
         // The threads of its blocking pool.
-        let (begin, end) = here.settles_threads();
+        let (begin, end) = here.settle_threads();
         builder.enable_all().on_thread_start(begin).on_thread_stop(end);
         let tokio = builder.build()?;
         let handle = Arc::new(tokio.handle().clone());

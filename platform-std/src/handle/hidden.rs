@@ -23,13 +23,6 @@ impl Handle {
         (core::ptr::from_ref(self.0.core).cast::<()>().addr(), self.0.process)
     }
 
-    /// The worker that the calling thread is. An index at or above [`workers`](Self::workers) is a
-    /// replacement worker or a helper.
-    #[inline]
-    pub fn worker(&self) -> Option<WorkerId> {
-        self.0.core.current_worker()
-    }
-
     /// The number of workers, without replacement workers.
     pub fn workers(&self) -> usize {
         self.0.core.workers()
@@ -89,14 +82,14 @@ impl Handle {
 
     /// Calls `f` in the runtime, if the calling thread is in another.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        let is_here = current().is_some_and(|here| here.is(*self));
+        let is_here = current() == Some(*self);
         let _within = (!is_here).then(|| Within::new(*self));
         f()
     }
 
     /// For threads of other code, which have their own beginnings and ends: what such a thread calls as it begins and as it ends. It is in
     /// the runtime in between, and the hooks of the runtime's threads are called in it.
-    pub fn settles_threads(
+    pub fn settle_threads(
         &self,
     ) -> (impl Fn() + Send + Sync + 'static, impl Fn() + Send + Sync + 'static) {
         let (here, hooks) = (*self, self.0.core.dressed().hooks);

@@ -45,7 +45,7 @@ where
 /// Whether the thread is still in that runtime: in a run it may have entered another.
 #[inline(always)]
 fn is_current(runtime: Handle) -> bool {
-    context::current().is_some_and(|current| core::ptr::eq(current.0, runtime.0))
+    context::current() == Some(runtime)
 }
 
 /// As [`try_join_open`], in a new run on this runtime. `moved`: the closures have left their thread already.
