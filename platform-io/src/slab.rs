@@ -45,7 +45,7 @@ impl Key {
         self.0
     }
 
-    /// The key that [`bits`](Self::bits) gave. Any other number is that of a source that is gone, or of another one.
+    /// The key that [`to_bits`](Self::to_bits) gave. Any other number is that of a source that is gone, or of another one.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
