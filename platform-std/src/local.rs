@@ -269,7 +269,7 @@ impl<H: Host> LocalRuntimeOn<H> {
     }
 
     fn now(&self) -> filch::Instant {
-        self.handle().timers().now()
+        self.handle().0.timers.now()
     }
 
     #[track_caller]

@@ -59,7 +59,7 @@ where
     RA: Send,
     RB: Send,
 {
-    runtime.fork(|fork| match moved {
+    super::fork(runtime, None, |fork| match moved {
         true => join::<true, _, _, _, _>(runtime, fork, a, b),
         false => join::<false, _, _, _, _>(runtime, fork, a, b),
     })
