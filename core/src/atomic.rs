@@ -303,7 +303,7 @@ pub type Word = u64;
 pub type Word = u32;
 
 /// A counter with one writer. Models leave it out: one protocol rests on counters, the end of an executor, and
-/// `scheduler/shutdown.rs` argues it.
+/// `scheduler/lifecycle/shutdown.rs` argues it.
 ///
 /// As wide as a pointer: on 32-bit targets it wraps, and differences stay right.
 #[derive(Debug, Default)]

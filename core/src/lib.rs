@@ -94,14 +94,16 @@ pub use {
     platform::{Context, Panic, PanicVtable, Platform, Reactor, StartError, WorkerEntry, WorkerId},
     scheduler::{
         config::Config,
-        context::Worker,
+        core::{
+            context::Worker,
+            executor::{Executor, Scheduler},
+            slot::{Slots, WorkerSlot},
+            worker::Step,
+        },
         error::{BuildError, ResizeError, RunError},
-        executor::{Executor, Scheduler},
-        shutdown::ShutdownError,
-        slot::{Slots, WorkerSlot},
+        lifecycle::shutdown::ShutdownError,
         snapshot::Metrics,
         turn::Turn,
-        worker::Step,
     },
     task::{
         coop::{

@@ -53,8 +53,9 @@ pub struct WorkerMetrics {
     /// Polls of tasks.
     pub polls: usize,
     /// Polls whose cooperative budget refused an operation: it had no unit left, or an urgent task waited (feature `classes`). However many
-    /// operations it refused, such a poll counts once; but a budget that was renewed counts anew, which is that of a poll on top of which others
-    /// ran in sync code, and that of a foreign `block_on` that was refused 128 times. A poll that spends its last unit and ends is none.
+    /// operations it refused, such a poll counts once; but a budget that was renewed counts anew, which is that of a poll on top of which
+    /// others ran in sync code, and that of a foreign `block_on` that was refused 128 times. A poll that spends its last unit and ends is
+    /// none.
     pub forced_yields: usize,
     /// Tasks that came from the LIFO slot.
     pub lifo_hits: usize,
@@ -97,8 +98,8 @@ pub struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// What the worker has done since an earlier look: the differences of the counters, also of those that have wrapped once. `queue_depth`,
-    /// `background_depth` and `online` stay as they are.
+    /// What the worker has done since an earlier look: the differences of the counters, also of those that have wrapped once.
+    /// `queue_depth`, `background_depth` and `online` stay as they are.
     ///
     /// ```
     /// # use filch::WorkerMetrics;
@@ -165,8 +166,8 @@ impl WorkerMetrics {
     }
 }
 
-/// What an executor has done since it began; opened again, it counts on. The figures are read one after the other, so they are consistent enough to
-/// add up; no figure is torn.
+/// What an executor has done since it began; opened again, it counts on. The figures are read one after the other, so they are consistent
+/// enough to add up; no figure is torn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {

@@ -11,9 +11,9 @@
 //! assert!(size_of::<Server>() <= size_of::<WorkerSlot<8, All>>());
 //! ```
 //!
-//! The last parameter of an [`Executor`](crate::Executor) is a set of parts: one part, a tuple of up to eight, [`All`] (the
-//! default) or `()` for none. What is not in the set is not linked, and its queues, wheels and counters take no memory. A method that needs a part does not compile
-//! without it; a handle that does not know its executor's type returns an error.
+//! The last parameter of an [`Executor`](crate::Executor) is a set of parts: one part, a tuple of up to eight, [`All`] (the default) or
+//! `()` for none. What is not in the set is not linked, and its queues, wheels and counters take no memory. A method that needs a part does
+//! not compile without it; a handle that does not know its executor's type returns an error.
 //!
 //! | part | without it |
 //! |---|---|

@@ -10,11 +10,11 @@ use crate::{class::Class, instant::Instant};
 /// Tasks are named by the address of their header, which is unique among live tasks.
 ///
 /// A task's events are a `Spawn`; for each poll a `PollStart` and a `PollEnd`, and between two polls a `Wake`; and an `End`. It waits for a
-/// worker from `Spawn` or `Wake` to `PollStart`. What wakes or spawns it is the task that the reporting worker polls at that time, or a context
-/// that is no worker's. A wake that finds the task ready has no event.
+/// worker from `Spawn` or `Wake` to `PollStart`. What wakes or spawns it is the task that the reporting worker polls at that time, or a
+/// context that is no worker's. A wake that finds the task ready has no event.
 ///
-/// Each worker reports in the order of what it does. Events of two workers about one task may cross: its next poll may begin on another one,
-/// or a new task in its slot, before the worker of the last poll has reported the `PollEnd` and the `End`.
+/// Each worker reports in the order of what it does. Events of two workers about one task may cross: its next poll may begin on another
+/// one, or a new task in its slot, before the worker of the last poll has reported the `PollEnd` and the `End`.
 ///
 /// ```
 /// # use std::sync::Mutex;
@@ -53,8 +53,8 @@ use crate::{class::Class, instant::Instant};
 pub enum Event<'a> {
     /// A task was spawned. It is not queued yet.
     Spawn(Spawned<'a>),
-    /// A task was woken, and was not ready before; or it is polled again at the end of its poll, in which it was woken. It is ready when this
-    /// is reported.
+    /// A task was woken, and was not ready before; or it is polled again at the end of its poll, in which it was woken. It is ready when
+    /// this is reported.
     Wake(usize),
     /// A worker begins to poll a task.
     PollStart(usize),
@@ -62,8 +62,8 @@ pub enum Event<'a> {
     Panic(usize),
     /// A worker ends the poll.
     PollEnd(usize),
-    /// The task is over: complete, cancelled, or it has panicked. Its last `PollEnd` came before. A local task whose worker leaves ends without
-    /// a poll.
+    /// The task is over: complete, cancelled, or it has panicked. Its last `PollEnd` came before. A local task whose worker leaves ends
+    /// without a poll.
     End(usize),
     /// A worker took this many tasks from another.
     Steal {

@@ -1,4 +1,4 @@
-//! Classes at the edges: ends of polls, handlers, endless tasks, odd clocks, and loans to tasks that are on the move.
+//! Classes at the edges: ends of polls, handlers, endless tasks, odd clocks, and boosts of tasks that are on the move.
 #![cfg(all(feature = "classes", not(any(filch_loom, filch_shuttle, filch_weakmem))))]
 
 mod common;
@@ -245,7 +245,7 @@ fn a_clock_that_stands_still_starves_no_normal_task() {
 
 /// However often the task was stolen before: once it is queued again, it comes before all of later classes.
 #[test]
-fn a_lent_class_holds_from_when_the_task_is_queued_next() {
+fn a_boost_holds_from_when_the_task_is_queued_next() {
     for steals in 0..3 {
         let (sim, mine) = shared(Sim::with(3, quiet().background_share(0)));
         let log = Log::default();
@@ -281,13 +281,13 @@ fn a_lent_class_holds_from_when_the_task_is_queued_next() {
 }
 
 #[test]
-fn a_loan_is_taken_back_down_the_chain() {
+fn a_boost_ends_down_the_chain() {
     let (sim, log) = (Sim::new(1), Log::default());
     let (flag, quit) = (Flag::new(), Flag::new());
     let (spawner, log_in, wait) = (sim.executor.spawner(), log.clone(), flag.clone());
     let last = async move {
         wait.wait().await;
-        log_in.add(if spawner.class() == Some(Class::Background) { "its own" } else { "lent" });
+        log_in.add(if spawner.class() == Some(Class::Background) { "its own" } else { "boosted" });
     };
     let last = spawn(&sim, of(Class::Background), last);
     let link = spawn(&sim, of(Class::Background), async move { last.await.unwrap() });
@@ -310,7 +310,7 @@ fn a_loan_is_taken_back_down_the_chain() {
 }
 
 #[test]
-fn an_executor_without_classes_takes_no_loan() {
+fn an_executor_without_classes_takes_no_boost() {
     let (sim, alike) = (Sim::new(1), Sim::with(1, quiet().classes(false)));
     let (spawner, seen) = (alike.executor.spawner(), Arc::new(Mutex::new(None)));
     let seen_in = Arc::clone(&seen);

@@ -303,7 +303,7 @@ fn background_tasks_have_their_share() {
 
 /// A task waits for one of a later class: that one goes before others from when it is queued next.
 #[test]
-fn a_task_that_waits_lends_its_class() {
+fn a_task_that_waits_boosts() {
     let (sim, log) = (Sim::new(1), Log::default());
     let (flag, log_in) = (Flag::new(), log.clone());
     let wait = flag.clone();
@@ -334,7 +334,7 @@ fn a_task_that_waits_lends_its_class() {
 
 /// Down a chain, whatever the tasks are in when the last one comes.
 #[test]
-fn a_class_is_lent_down_a_chain() {
+fn a_boost_goes_down_a_chain() {
     let (sim, log) = (Sim::new(1), Log::default());
     let spawner = sim.executor.spawner();
     let flag = Flag::new();
@@ -375,7 +375,7 @@ fn a_class_is_lent_down_a_chain() {
 
 /// The handle is dropped: the task goes by its own class again.
 #[test]
-fn a_loan_ends_with_the_handle() {
+fn a_boost_ends_with_the_handle() {
     let (sim, log) = (Sim::new(1), Log::default());
     let spawner = sim.executor.spawner();
     let flag = Flag::new();
@@ -383,7 +383,11 @@ fn a_loan_ends_with_the_handle() {
     let awaited = async move {
         assert_eq!(spawner.class(), Some(Class::Background));
         wait.wait().await;
-        log_in.add(if spawner.class() == Some(Class::Background) { "background" } else { "lent" });
+        log_in.add(if spawner.class() == Some(Class::Background) {
+            "background"
+        } else {
+            "boosted"
+        });
     };
     let mut awaited = Some(spawner.spawn_with(of(Class::Background), pool(), awaited).unwrap());
     sim.run(0);
@@ -413,7 +417,7 @@ fn a_loan_ends_with_the_handle() {
 }
 
 #[test]
-fn a_wait_in_sync_code_lends_too() {
+fn a_wait_in_sync_code_boosts_too() {
     let (sim, log) = (Sim::new(1), Log::default());
     let (flag, log_in) = (Flag::new(), log.clone());
     let wait = flag.clone();

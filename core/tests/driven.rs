@@ -80,7 +80,7 @@ fn a_park_that_finds_a_task_leaves_no_duty() {
 
     // As the worker looks before it rests, there is a task of which no sleeper has been told.
     sim.executor.unpark_worker(id(0));
-    let (begun, owes) = sim.on(0, |worker| (worker.begin_park(), sim.executor.owes_something()));
+    let (begun, owes) = sim.on(0, |worker| (worker.begin_park(), sim.executor.has_duties()));
     assert_eq!((begun, owes), (None, false));
     sim.executor.spawn(pool(), async {}).unwrap().detach();
     assert_eq!(sim.executor.platform().woken(), [1], "worker 0 does not search");
@@ -95,7 +95,7 @@ fn a_park_in_its_own_poll_is_none() {
     let task = async move {
         assert!(inside.on(1, Worker::begin_park).is_some());
         let begun = inside.on(0, Worker::begin_park);
-        *log.lock().unwrap() = Some((begun, inside.executor.owes_something()));
+        *log.lock().unwrap() = Some((begun, inside.executor.has_duties()));
         inside.on(1, Worker::end_park);
     };
     sim.executor.spawn(pool(), task).unwrap().detach();
@@ -270,7 +270,7 @@ fn code_as_a_poll_leaves_the_worker_as_it_was() {
     let runs = Arc::clone(&ran);
     let code = || {
         sim.executor.as_poll(|| {
-            assert!(!sim.executor.owes_something());
+            assert!(!sim.executor.has_duties());
             sim.executor.spawn(pool(), async move { runs.store(true, Relaxed) }).unwrap().detach();
             // Once more is a part of this.
             sim.executor.as_poll(|| panic!("on purpose"))

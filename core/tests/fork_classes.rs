@@ -12,7 +12,7 @@ fn of(class: Class) -> ForkOptions {
     ForkOptions::new().class(class)
 }
 
-fn held(workers: &[u16]) -> ForkOptions {
+fn affine(workers: &[u16]) -> ForkOptions {
     let workers: Vec<_> = workers.iter().map(|i| id(*i)).collect();
     ForkOptions::new().workers(WorkerSet::new(&workers).unwrap())
 }
@@ -102,11 +102,11 @@ fn a_busy_worker_comes_for_pieces_of_an_urgent_run() {
 }
 
 #[test]
-fn other_workers_take_no_pieces_of_a_held_run() {
+fn other_workers_take_no_pieces_of_an_affine_run() {
     let sim = Mine::new(Sim::new(3));
     (1..3).for_each(|worker| sleep(&sim, worker));
     sim.executor.platform().woken();
-    let ((), at) = fork(&sim, held(&[0, 1]), |fork| {
+    let ((), at) = fork(&sim, affine(&[0, 1]), |fork| {
         fork.join(
             |_| {
                 assert_eq!(sim.executor.platform().woken(), [1]);
@@ -133,7 +133,7 @@ fn a_worker_does_not_sleep_while_pieces_wait_that_are_for_it() {
     let sim = Mine::new(Sim::new(3));
     // Worker 2 searches: by the general rule nobody else would have to look.
     sleep(&sim, 1);
-    fork(&sim, held(&[0, 1]), |fork| {
+    fork(&sim, affine(&[0, 1]), |fork| {
         fork.join(
             |_| {
                 sim.on(1, |worker| {
@@ -153,10 +153,10 @@ fn a_worker_does_not_sleep_while_pieces_wait_that_are_for_it() {
 #[test]
 fn a_run_begins_on_a_worker_of_its_set() {
     let sim = Sim::new(3);
-    let refused = sim.on(0, |_| sim.executor.fork_with(held(&[1, 2]), |_| 7));
+    let refused = sim.on(0, |_| sim.executor.fork_with(affine(&[1, 2]), |_| 7));
     let Err(f) = refused else { panic!("worker 0 is not in the set") };
     assert_eq!(f(Fork::alone()), 7);
-    assert!(sim.on(2, |_| sim.executor.fork_with(held(&[1, 2]), |_| 7)).is_ok());
+    assert!(sim.on(2, |_| sim.executor.fork_with(affine(&[1, 2]), |_| 7)).is_ok());
 }
 
 /// A run in a run of another kind is in place, on its worker alone, and one of the same kind is not; a plain one joins any.
@@ -182,7 +182,7 @@ fn a_run_in_another_has_its_kind_or_is_alone() {
     assert_eq!(nested(&sim, None), Some(1));
     assert_eq!(nested(&sim, Some(of(Class::Background))), Some(1));
     assert_eq!(nested(&sim, Some(of(Class::Normal))), Some(0));
-    assert_eq!(nested(&sim, Some(held(&[0, 1]).class(Class::Background))), Some(0));
+    assert_eq!(nested(&sim, Some(affine(&[0, 1]).class(Class::Background))), Some(0));
 }
 
 /// A piece of a background run gives way to a task that others would not take, whatever the slice; one of a normal run does not.

@@ -102,7 +102,7 @@ fn a_handle_dropped_in_a_wait_that_panics_leaves_at_its_end() {
     has_left(executor);
 }
 
-/// An executor with one worker and one spare slot, and the entry of a replacement worker that has not come. Worker 0
+/// An executor with one worker and one spare slot, and the entry of a compensation worker that has not come. Worker 0
 /// has waited for a task that worker 1 has run.
 fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
     let executor = parked(3, quiet().nesting(0).spares(1));
@@ -149,7 +149,7 @@ fn a_replacement_that_comes_after_the_end_takes_the_slot_from_nobody() {
     let tries = Flag::new();
     let has_tried = tries.clone();
     executor.platform().at_unblock(move || {
-        assert!(!executor.reopen(), "a replacement is on its way");
+        assert!(!executor.reopen(), "a compensation worker is on its way");
         has_tried.set();
     });
     assert_eq!(entry.worker(), id(2));

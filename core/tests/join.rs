@@ -244,10 +244,10 @@ fn stand_ins_take_over_from_workers_that_are_too_deep() {
     for depth in [10, 11, 30, 50] {
         let descent = Descent { spawn, at: executor, depth };
         let mut handle = executor.spawn(&POOL, descent.go()).unwrap();
-        // This thread must not help: it would take the slot of a replacement worker.
+        // This thread must not help: it would take the slot of a compensation worker.
         until(|| handle.is_finished());
         assert_eq!(handle.join().unwrap(), 0, "{depth} deep");
-        // Replacement workers retire when they are no longer needed.
+        // Compensation workers retire when they are no longer needed.
         until(|| executor.metrics().workers().filter(|(_, w)| w.online).count() == 1);
     }
     // With no slot left, some joins return an error, and none hangs.
@@ -299,7 +299,7 @@ fn pinned_tasks_without_end_keep_no_join_from_its_error() {
 
 #[test]
 fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
-    // A replacement worker is asked to retire while it is in a poll, and the executor stops before the worker reads the
+    // A compensation worker is asked to retire while it is in a poll, and the executor stops before the worker reads the
     // request. The next worker that is too deep must still get one that stays.
     let _watchdog = watchdog();
     let executor = threads(1 + 1, Config::new().nesting(0).spares(1));
@@ -316,7 +316,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
     let (e, r) = (entered.clone(), release.clone());
     let mut outer = executor
         .spawn(pool, async move {
-            // On the replacement worker, behind the target: a poll that has not ended when this worker continues.
+            // On the compensation worker, behind the target: a poll that has not ended when this worker continues.
             let busy = block_in_poll(e.clone(), r);
             executor.spawn(pool, async {}).unwrap().join().unwrap();
             busy.detach();
@@ -346,7 +346,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
         })
         .unwrap();
     until(|| idle.is_set() && go.is_awaited());
-    // The replacement worker is idle, or soon will be. It must not retire while its worker waits.
+    // The compensation worker is idle, or soon will be. It must not retire while its worker waits.
     let asleep = || executor.metrics().totals().parked == 1;
     let gone = || executor.metrics().workers().filter(|(_, w)| w.online).count() == 1;
     until(|| asleep() || gone());

@@ -44,13 +44,13 @@ use crate::{
 pub(crate) type OnWake = Arc<dyn Fn() + Send + Sync>;
 
 /// Finds what the calling worker is to run in a wait for a job.
-type FindErrand = fn() -> Option<fn()>;
+type FindBroadcast = fn() -> Option<fn()>;
 
-static ERRANDS: OnceLock<FindErrand> = OnceLock::new();
+static FOREIGN_BROADCASTS: OnceLock<FindBroadcast> = OnceLock::new();
 
-/// See [`Handle::set_errands`].
-pub(crate) fn set_errands(find: FindErrand) {
-    ERRANDS.get_or_init(|| find);
+/// See [`Handle::set_foreign_broadcasts`].
+pub(crate) fn set_foreign_broadcasts(find: FindBroadcast) {
+    FOREIGN_BROADCASTS.get_or_init(|| find);
 }
 
 /// A host, and the threads on it.
@@ -275,8 +275,8 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         }
     }
 
-    fn errand(&self) -> Option<fn()> {
-        ERRANDS.get().and_then(|find| find())
+    fn foreign_broadcast(&self) -> Option<fn()> {
+        FOREIGN_BROADCASTS.get().and_then(|find| find())
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {

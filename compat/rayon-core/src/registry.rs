@@ -204,7 +204,7 @@ impl Registry {
 
     /// Has each worker run its job: after what waits in its queue, or while it waits in a join.
     pub(crate) fn push_to_all(&self, mut job: impl FnMut(usize) -> Job) {
-        Handle::set_errands(|| current::known(Registry::find_mail).flatten());
+        Handle::set_foreign_broadcasts(|| current::known(Registry::find_mail).flatten());
         for at in 0..self.num_threads() {
             let number = self.queues[at].mail.push(job(at));
             let mail = Mail { registry: self.refer(), at, number };

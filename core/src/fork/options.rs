@@ -15,8 +15,8 @@ use crate::{
 /// | `Normal`, the default | when it finds no normal task |
 /// | `Background` | when there is nothing else |
 ///
-/// A worker that takes part of a loop, and has nothing else on its stack, gives way between two pieces: to urgent tasks, except in an urgent
-/// run; in a background run to all that others would not take, without waiting for the end of
+/// A worker that takes part of a loop, and has nothing else on its stack, gives way between two pieces: to urgent tasks, except in an
+/// urgent run; in a background run to all that others would not take, without waiting for the end of
 /// [`Config::job_slice`](crate::Config::job_slice). The worker that begins the run goes on with it whatever the class: it has the class of its task until then.
 /// It gives way where the closures call [`Scheduler::give_way`](crate::Scheduler::give_way), or between two calls of
 /// [`Fork::map_reduce_slice`](crate::Fork::map_reduce_slice).
@@ -58,12 +58,12 @@ impl ForkOptions {
         self
     }
 
-    /// The workers that it is held to.
+    /// The workers that it has an affinity to.
     pub const fn set(&self) -> Option<WorkerSet> {
         self.workers
     }
 
-    pub(crate) const fn held_to(mut self, workers: Option<WorkerSet>) -> Self {
+    pub(crate) const fn affine_to(mut self, workers: Option<WorkerSet>) -> Self {
         self.workers = workers;
         self
     }
@@ -80,7 +80,7 @@ impl ForkOptions {
     }
 
     /// Whether this worker may take part.
-    pub(crate) fn allows(&self, worker: WorkerId) -> bool {
+    pub(crate) fn is_allowed(&self, worker: WorkerId) -> bool {
         self.workers.is_none_or(|set| set.contains(worker))
     }
 }

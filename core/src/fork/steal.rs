@@ -14,7 +14,7 @@
 //! **Locks.** A worker that waits for a job takes only pieces of that job, from the thief's deque: no tasks, and no other jobs.
 //! So on top of a call to `join` runs only what would run in it on one worker, and code that holds a lock across the call meets
 //! the lock again only where it would in a sequential program. The exceptions are the closure of a broadcast and what
-//! `Platform::errand` returns, which must take no such lock.
+//! `Platform::foreign_broadcast` returns, which must take no such lock.
 //!
 //! **Fairness.** A worker looks for tasks before each job that it steals: its own, the injector's and those of others. So a task
 //! waits for the end of one job at most, as it would for a poll. A piece of a loop (`each.rs`) gives back its rest after a time
@@ -146,13 +146,13 @@ impl ForkWorker {
     ///
     /// Its deque was empty when it stole the job, or there was foreign work. Until the job is done, all that it forks is pieces of
     /// the job, or there is foreign work.
-    fn forks_pieces_of(&self, job: &Job) -> bool {
+    fn is_forking_pieces_of(&self, job: &Job) -> bool {
         !self.has_foreign_work() && !job.is_done()
     }
 
     /// Runs a job that the calling worker has stolen. `at_loop_level`: with nothing else on the stack.
     #[inline(never)]
-    pub(crate) fn run(&self, (job, owner): Stolen, at_loop_level: bool, away: &dyn OffLoop) {
+    pub(crate) fn run(&self, (job, owner): Stolen, at_loop_level: bool, out: &dyn OffLoop) {
         let (crew, me) = self.link();
         let was_at_loop_level = self.at_loop_level.replace(at_loop_level);
         // SAFETY: INV-JOB: the job is this worker's, and its owner waits for the end of it.
@@ -160,7 +160,7 @@ impl ForkWorker {
         self.depth.set(self.depth.get() + 1);
         let run = self.begin_run();
         // SAFETY: as above, once; the fork worker is ours.
-        let outcome = away.run(&mut || unsafe { Job::run(job, self) });
+        let outcome = out.run(&mut || unsafe { Job::run(job, self) });
         drop(run);
         self.depth.set(self.depth.get() - 1);
         self.at_loop_level.set(was_at_loop_level);
@@ -175,10 +175,10 @@ impl ForkWorker {
     #[inline(never)]
     pub(super) fn wait(&self, job: &Job) {
         let (crew, me) = self.link();
-        crew.wait(me, &|away| self.wait_for(job, away));
+        crew.wait(me, &|out| self.wait_for(job, out));
     }
 
-    fn wait_for(&self, job: &Job, away: &dyn OffLoop) {
+    fn wait_for(&self, job: &Job, out: &dyn OffLoop) {
         let (crew, _) = self.link();
         let mut round = 0;
         let thief = loop {
@@ -186,7 +186,7 @@ impl ForkWorker {
                 Some(thief) => break thief,
                 None if job.is_done() => return,
                 // The thief has not recorded itself yet.
-                None => away.relax(round.min(5)),
+                None => out.relax(round.min(5)),
             }
             round += 1;
         };
@@ -195,20 +195,20 @@ impl ForkWorker {
         theirs.waiting.fetch_add(1, Ordering::Relaxed);
         round = 0;
         while !job.is_done() {
-            away.join_broadcast();
-            if self.depth.get() >= away.nesting() {
-                away.block(&|| job.fall_asleep());
-            } else if let Some(piece) = theirs.steal(crew, || theirs.forks_pieces_of(job)) {
+            out.join_broadcast();
+            if self.depth.get() >= out.nesting() {
+                out.block(&|| job.fall_asleep());
+            } else if let Some(piece) = theirs.steal(crew, || theirs.is_forking_pieces_of(job)) {
                 // This worker is busy while it runs the piece.
                 theirs.waiting.fetch_sub(1, Ordering::Relaxed);
-                self.run((piece, thief), false, away);
+                self.run((piece, thief), false, out);
                 theirs.waiting.fetch_add(1, Ordering::Relaxed);
                 round = 0;
-            } else if round < away.spin_rounds() {
-                away.relax(round);
+            } else if round < out.spin_rounds() {
+                out.relax(round);
                 round += 1;
             } else {
-                self.sleep_for(theirs, job, away);
+                self.sleep_for(theirs, job, out);
                 round = 0;
             }
         }
@@ -218,10 +218,10 @@ impl ForkWorker {
     /// Sleeps until the job is done, or its thief has published pieces of it. May return early.
     ///
     /// The worker is not announced as asleep: it can take no task, and a pusher of a task would rely on it.
-    fn sleep_for(&self, theirs: &ForkWorker, job: &Job, away: &dyn OffLoop) {
+    fn sleep_for(&self, theirs: &ForkWorker, job: &Job, out: &dyn OffLoop) {
         let (_, me) = self.link();
         theirs.sleeper.store(me.index() as u32 + 1, Ordering::Relaxed);
-        away.sleep(&|| {
+        out.sleep(&|| {
             // Ordering: pairs with the fence of `notify` in `publish`: either the thief sees `sleeper`, or this worker sees what is
             // public. Pairs with the fence in `answer` too: either the thief sees that this worker waits, or this worker asks after
             // the thief has taken the request down.

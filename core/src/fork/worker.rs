@@ -260,6 +260,6 @@ pub(crate) trait OffLoop {
     fn relax(&self, round: u32);
     /// Sleeps once, if `still`. The worker counts as one that runs no tasks from before the call of `still` on.
     fn sleep(&self, still: &dyn Fn() -> bool);
-    /// Gives the worker's queues away, has a replacement started, and sleeps while `still`.
+    /// Gives the worker's queues away, has a compensation worker started, and sleeps while `still`.
     fn block(&self, still: &dyn Fn() -> bool);
 }

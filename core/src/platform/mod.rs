@@ -208,10 +208,10 @@ pub unsafe trait Platform: Sync + 'static {
         None
     }
 
-    /// A word of the calling context, a thread-local or one of the CPU, in which the core notes a poll that goes on there after its worker has
-    /// passed to another context ([`Scheduler::block_in_place`](crate::Scheduler::block_in_place)): such a poll may still spawn while the executor
-    /// drains, and knows its task. Null at first, and the core alone writes it. It belongs to the context, as the budget does. With `None`, the
-    /// default, a poll stays on its worker.
+    /// A word of the calling context, a thread-local or one of the CPU, in which the core notes a poll that goes on there after its worker
+    /// has passed to another context ([`Scheduler::block_in_place`](crate::Scheduler::block_in_place)): such a poll may still spawn while
+    /// the executor drains, and knows its task. Null at first, and the core alone writes it. It belongs to the context, as the budget does.
+    /// With `None`, the default, a poll stays on its worker.
     #[doc(hidden)]
     fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
         None
@@ -286,16 +286,16 @@ pub unsafe trait Platform: Sync + 'static {
         let _ = word;
     }
 
-    /// The worker, which is the caller, works in a wait of user code, which may be in the context of another executor: tasks and jobs of this
-    /// one run there until [`unnest`](Self::unnest), with what this returns. Such calls pair like brackets.
+    /// The worker, which is the caller, works in a wait of user code, which may be in the context of another executor: tasks and jobs of
+    /// this one run there until [`unnest`](Self::unnest), with what this returns. Such calls pair like brackets.
     #[doc(hidden)]
     #[inline(always)]
     fn nest(&self) -> *const () {
         core::ptr::null()
     }
 
-    /// The calling context stops being this worker next, in the midst of a poll that goes on there: it stays in the context of this executor
-    /// until [`unnest`](Self::unnest), with what this returns.
+    /// The calling context stops being this worker next, in the midst of a poll that goes on there: it stays in the context of this
+    /// executor until [`unnest`](Self::unnest), with what this returns.
     #[doc(hidden)]
     fn stay(&self) -> *const () {
         core::ptr::null()
@@ -312,7 +312,7 @@ pub unsafe trait Platform: Sync + 'static {
     /// [`wake`](Self::wake) ends the wait. The function must not unwind, and must take no lock that is held across a fork.
     #[doc(hidden)]
     #[inline(always)]
-    fn errand(&self) -> Option<fn()> {
+    fn foreign_broadcast(&self) -> Option<fn()> {
         None
     }
 

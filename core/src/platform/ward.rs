@@ -86,7 +86,7 @@ impl<P: Platform> Ward<P> {
 
     /// Whether the platform has a reactor. Known when the core is compiled, where it has none.
     #[inline(always)]
-    pub(crate) fn listens(&self) -> bool {
+    pub(crate) fn has_reactor(&self) -> bool {
         returns(|| self.0.reactor().is_some())
     }
 
@@ -133,8 +133,8 @@ impl<P: Platform> Ward<P> {
     }
 
     #[inline(always)]
-    pub(crate) fn errand(&self) -> Option<fn()> {
-        returns(|| self.0.errand())
+    pub(crate) fn foreign_broadcast(&self) -> Option<fn()> {
+        returns(|| self.0.foreign_broadcast())
     }
 
     pub(crate) fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {

@@ -4,9 +4,9 @@
 //! A queue of tasks carries `Ready`s and nothing else. It needs no memory of its own: chains and stacks link headers,
 //! and the ring holds pointers in fixed slots. So queueing a task never fails.
 
+pub(crate) mod affine;
 pub(crate) mod chain;
 pub(crate) mod deque;
-pub(crate) mod held;
 pub(crate) mod inbox;
 pub(crate) mod injector;
 #[cfg(all(test, filch_loom))]

@@ -15,7 +15,7 @@ use crate::{
 /// cannot fail; `pop` takes logarithmic time for each task in the mean.
 ///
 /// No worker waits for the lock: a worker that finds it taken goes on, and the holder notifies another worker if it leaves tasks behind
-/// (`Worker::take_urgent`).
+/// (`Worker::take_first`).
 pub(crate) struct Urgent {
     stack: Stack,
     ordered: Spin<Ordered>,

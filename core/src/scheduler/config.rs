@@ -45,7 +45,7 @@ pub struct Config {
     pub(crate) poll_limit: Option<u64>,
     pub(crate) nesting: u32,
     pub(crate) spares: u16,
-    pub(crate) tick: u32,
+    pub(crate) wheel_slot_log2: u32,
     pub(crate) job_slice: u64,
     pub(crate) job_workers: u16,
     pub(crate) seed: u64,
@@ -73,7 +73,7 @@ impl Config {
             poll_limit: None,
             nesting: 64,
             spares: 0,
-            tick: 18,
+            wheel_slot_log2: 18,
             job_slice: 1_000_000,
             job_workers: u16::MAX,
             seed: 0,
@@ -176,7 +176,7 @@ impl Config {
     }
 
     /// How many of the executor's worker slots are spare slots (default: 0): for threads that help while they wait, and for
-    /// replacement workers in the place of blocked ones.
+    /// compensation workers in the place of blocked ones.
     pub const fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;
         self
@@ -227,7 +227,7 @@ impl Config {
     /// nanoseconds, between 2^10 and 2^30. No timer fires early or late by it: it only sets how often far timers are moved.
     pub const fn timer_tick(mut self, width: Duration) -> Self {
         let log = 63 - (nanos(width) | 1).leading_zeros();
-        self.tick = if log < 10 {
+        self.wheel_slot_log2 = if log < 10 {
             10
         } else if log > 30 {
             30
@@ -243,7 +243,7 @@ impl Config {
 pub(crate) struct Settings<F> {
     /// These never change: the layout of slots and wheels depends on them.
     pub(crate) spares: u16,
-    pub(crate) tick: u32,
+    pub(crate) wheel_slot_log2: u32,
     /// The lower half and the upper.
     seed: [Setting; 2],
     stealing: Setting,
@@ -291,7 +291,7 @@ impl<F: Parts> Settings<F> {
         };
         Self {
             spares: config.spares,
-            tick: config.tick,
+            wheel_slot_log2: config.wheel_slot_log2,
             seed: [Setting::new(config.seed as u32), Setting::new((config.seed >> 32) as u32)],
             stealing: Setting::new(config.stealing as u32),
             lifo_cap: Setting::new(config.lifo_cap),

@@ -1,18 +1,22 @@
 //! What a task needs of its scheduler: the operations of an `ExecutorRef`.
 
+use crate::scheduler::core::faces::Lifecycle;
 use core::{
     cell::Cell,
     ptr::{NonNull, null},
 };
 
-use super::{context::Waits, executor::Scheduler, help::Patience, slot::Slots};
+use super::{
+    core::{context::Waits, executor::Scheduler, slot::Slots},
+    waits::help::RetryBudget,
+};
 use crate::{
     atomic::{AtomicU32, Ordering},
     memory::slab::Slab,
     parts::{Parts, Switch},
     platform::{Platform, WorkerId, WorkerSet},
     task::{
-        coop::{counts, exhaust},
+        coop::{exhaust, is_first_refusal},
         executor_ref::{Caller, Polls, TaskExecutor, Waiter},
         header::{Ready, Slot},
     },
@@ -73,12 +77,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         Scheduler::dismiss_local(self);
     }
 
-    fn admit_held(&'static self, set: WorkerSet) -> bool {
-        Scheduler::admit_held(self, set)
+    fn admit_affine(&'static self, set: WorkerSet) -> bool {
+        Scheduler::admit_affine(self, set)
     }
 
-    fn dismiss_held(&'static self, first: WorkerId) {
-        Scheduler::dismiss_held(self, first);
+    fn dismiss_affine(&'static self, first: WorkerId) {
+        Lifecycle::dismiss_affine(self, first);
     }
 
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
@@ -115,7 +119,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         }
         if let Some((_, slot)) = self.current() {
             // As in `budget`: otherwise it was that of a thread.
-            if !slot.local.frame.get().is_null() && counts(&slot.local.budget) {
+            if !slot.local.frame.get().is_null() && is_first_refusal(&slot.local.budget) {
                 slot.counters.forced_yields.add(1);
             }
         }
@@ -125,7 +129,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
         match self.waits() {
             Waits::Outside => Waiter::Thread(Polls([null(), self.newest_left()])),
             Waits::OnWorker(id, slot) if <S::Parts as Parts>::Waits::ON => Waiter::Worker(
-                self.slot_of(id).shared.bell.waker(),
+                self.slot_of(id).shared.waker.waker(),
                 Polls([slot.local.frame.get(), self.newest_left()]),
             ),
             Waits::OnWorker(..) | Waits::Nowhere => Waiter::MustNotWait,
@@ -133,7 +137,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     fn help(&'static self, done: &mut dyn FnMut() -> bool) -> bool {
-        Scheduler::help(self, done, Patience::None)
+        Scheduler::help(self, done, RetryBudget::None)
     }
 
     fn block(&'static self, word: &AtomicU32) {
@@ -162,7 +166,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> TaskExecutor for Scheduler<
     }
 
     #[cfg(feature = "classes")]
-    fn has_loans(&'static self) -> bool {
+    fn has_boosts(&'static self) -> bool {
         self.config.classes()
     }
 

@@ -1,5 +1,5 @@
-//! Models of classes, and of tasks that are held to workers: an urgent task finds a worker, a poll that begins beside it gives way, and a task that was lent a class is
-//! found by it.
+//! Models of classes, and of tasks with an affinity to workers: an urgent task finds a worker, a poll that begins beside it gives way, and
+//! a boosted task is found by it.
 
 use core::{
     future::{Future, poll_fn},
@@ -11,9 +11,9 @@ use std::vec;
 use loom::thread;
 
 use super::{
+    core::{faces::Queues, worker::Step},
     models_jobs::Flag,
     models_whole::{Model, join},
-    worker::Step,
 };
 use crate::{
     Class, Fork, ForkOptions, TaskOptions, WorkerId, WorkerSet,
@@ -27,7 +27,7 @@ impl<const N: usize> Model<N> {
     }
 
     /// For the first two workers.
-    fn spawn_held(self) {
+    fn spawn_affine(self) {
         let set = WorkerSet::new(&[0, 1].map(WorkerId::new)).unwrap();
         self.spawn_by(TaskOptions::new().workers(set), || {});
     }
@@ -50,47 +50,47 @@ fn models_classes_a_sleeper_and_an_urgent_task() {
     });
 }
 
-/// Each worker is good for one task. Of two that are held to both, each finds one, asleep or about to be, and whichever has the lock.
+/// Each worker is good for one task. Of two with an affinity to both, each finds one, asleep or about to be, and whichever has the lock.
 ///
-/// Seen to catch: `held_wake`.
+/// Seen to catch: `affine_wake`.
 #[test]
-fn models_classes_two_workers_and_two_held_tasks() {
+fn models_classes_two_workers_and_two_affine_tasks() {
     check(1, || {
         let model = Model::<2>::new();
         let workers = model.start(0..2);
-        model.spawn_held();
-        model.spawn_held();
+        model.spawn_affine();
+        model.spawn_affine();
         join(workers);
     });
 }
 
 /// A second task is queued while a worker looks for the first: it is found by the next look, or the worker still has its mark.
 ///
-/// Seen to catch: `held_late`, `held_early`, `held_more`.
+/// Seen to catch: `affine_late`, `affine_early`, `affine_more`.
 #[test]
-fn models_classes_a_held_task_against_a_look() {
+fn models_classes_an_affine_task_against_a_look() {
     check(3, || {
         let model = Model::<2>::new();
         loom::stop_exploring();
         let worker = model.executor.worker(WorkerId::new(0)).unwrap();
-        model.spawn_held();
+        model.spawn_affine();
         loom::explore();
-        let pusher = thread::spawn(move || model.spawn_held());
+        let pusher = thread::spawn(move || model.spawn_affine());
         let polled = (0..2).filter(|_| worker.step() == Step::Polled).count();
         pusher.join().unwrap();
         assert!(polled >= 1);
         for _ in polled..2 {
-            assert_eq!(worker.step(), Step::Polled, "a task waits without a mark");
+            assert_eq!(worker.step(), Step::Polled, "a task waits without a hint");
         }
         core::mem::forget(worker);
     });
 }
 
-/// A held task is lent a class while its worker looks for it: the look finds it, or the worker does not sleep.
+/// A task with an affinity is boosted while its worker looks for it: the look finds it, or the worker does not sleep.
 ///
-/// Seen to catch: `held_lent`.
+/// Seen to catch: `affine_boost`.
 #[test]
-fn models_classes_a_loan_against_a_look_for_held_tasks() {
+fn models_classes_a_boost_against_a_look_for_affine_tasks() {
     check(2, || {
         let model = Model::<3>::new();
         let executor = model.executor;
@@ -100,28 +100,28 @@ fn models_classes_a_loan_against_a_look_for_held_tasks() {
         let (spawner, pool) = (executor.spawner(), model.pool);
         let held = TaskOptions::new().workers(set);
         let mut handle = spawner.spawn_with(held, pool, async {}).unwrap();
-        let lends = async move {
+        let boosts = async move {
             poll_fn(|cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut handle).poll(cx).is_ready()))
                 .await;
             core::mem::forget(handle);
         };
         let urgent = TaskOptions::new().class(Class::Urgent).pinned(WorkerId::new(1));
-        core::mem::forget(spawner.spawn_with(urgent, pool, lends).unwrap());
+        core::mem::forget(spawner.spawn_with(urgent, pool, boosts).unwrap());
         loom::explore();
-        let lender = thread::spawn(move || {
+        let waiter = thread::spawn(move || {
             let other = executor.worker(WorkerId::new(1)).unwrap();
             assert_eq!(other.step(), Step::Polled);
             core::mem::forget(other);
         });
         let polled = worker.step() == Step::Polled;
         assert!(polled || worker.must_stay(), "a task waits, and its worker sleeps");
-        lender.join().unwrap();
-        assert!(polled || worker.step() == Step::Polled, "a task waits without a mark");
+        waiter.join().unwrap();
+        assert!(polled || worker.step() == Step::Polled, "a task waits without a hint");
         core::mem::forget(worker);
     });
 }
 
-/// A job of a run that is held to two workers becomes public while the other goes to sleep, or sleeps.
+/// A job of a run with an affinity to two workers becomes public while the other goes to sleep, or sleeps.
 ///
 /// Seen to catch: `jobs_mark`, `jobs_marked`.
 #[test]
@@ -165,7 +165,7 @@ fn models_classes_two_workers_and_two_urgent_tasks() {
 /// An urgent task comes while a worker looks for its next task. The worker polls it first, or sees in the poll of the other that it
 /// should give way.
 ///
-/// Seen to catch: `calls_late`, `calls_early`.
+/// Seen to catch: `epoch_late`, `epoch_early`.
 #[test]
 fn models_classes_pressure_on_a_poll_that_begins() {
     check(3, || {
@@ -195,12 +195,12 @@ fn models_classes_pressure_on_a_poll_that_begins() {
     });
 }
 
-/// A background task is woken while an urgent task that waits for it lends it its class: one of the two queues it. The order of the two says
+/// A background task is woken while an urgent task that waits for it boosts it: one of the two queues it. The order of the two says
 /// in which queue it is; as it is queued again, it comes before a normal task.
 ///
-/// Seen to catch: `loan_asleep`.
+/// Seen to catch: `boost_asleep`.
 #[test]
-fn models_classes_a_loan_against_a_wake() {
+fn models_classes_a_boost_against_a_wake() {
     check(3, || {
         let model = Model::<1>::new();
         let executor = model.executor;
@@ -222,17 +222,17 @@ fn models_classes_a_loan_against_a_wake() {
         let mut handle = spawner.spawn_with(background, pool, task).unwrap();
         assert_eq!(worker.step(), Step::Polled);
         let waker = flag.lock().unwrap().take().unwrap();
-        let lends = async move {
+        let boosts = async move {
             let look =
                 |cx: &mut Context<'_>| Poll::Ready(Pin::new(&mut handle).poll(cx).is_ready());
             assert!(!poll_fn(look).await, "it was not polled again");
             core::mem::forget(handle);
         };
         let urgent = TaskOptions::new().class(Class::Urgent);
-        core::mem::forget(spawner.spawn_with(urgent, pool, lends).unwrap());
+        core::mem::forget(spawner.spawn_with(urgent, pool, boosts).unwrap());
         loom::explore();
         let wakes = thread::spawn(move || waker.wake());
-        assert_eq!(worker.step(), Step::Polled, "the lender");
+        assert_eq!(worker.step(), Step::Polled, "the waiter");
         wakes.join().unwrap();
         assert_eq!(worker.step(), Step::Polled, "the awaited task, which is queued");
         model.spawn(|| {});
@@ -244,26 +244,26 @@ fn models_classes_a_loan_against_a_wake() {
     });
 }
 
-/// A handle is dropped, and takes its loan back, while the task completes or is woken.
+/// A handle is dropped, and ends its boost, while the task completes or is woken.
 #[test]
-fn models_classes_the_end_of_a_loan_against_completion() {
+fn models_classes_the_end_of_a_boost_against_completion() {
     check(3, || {
-        let (lent, _) =
-            Snapshot::spawned(false).of_class(Class::Background).lend(Some(Class::Urgent));
-        assert_eq!((lent.class(), lent.own_class()), (Class::Urgent, Class::Background));
+        let (boosted, _) =
+            Snapshot::spawned(false).of_class(Class::Background).with_boost(Some(Class::Urgent));
+        assert_eq!((boosted.class(), boosted.own_class()), (Class::Urgent, Class::Background));
         let state = std::sync::Arc::new(crate::task::state::State::vacant());
-        state.publish(lent);
+        state.publish(boosted);
         let other = thread::spawn({
             let state = std::sync::Arc::clone(&state);
             move || state.apply(Snapshot::complete)
         });
         // As the drop of a handle does.
-        let _ = state.apply(|state| state.lend(None));
+        let _ = state.apply(|state| state.with_boost(None));
         let detached = state.apply(Snapshot::detach);
         let _ = other.join().unwrap();
         let now = state.load();
         assert!(now.is_complete());
-        // Of a task that is complete, no loan is taken back.
+        // Of a task that is complete, no boost is ended.
         assert!(now.class() == Class::Background || detached.is_err());
     });
 }

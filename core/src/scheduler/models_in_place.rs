@@ -75,7 +75,7 @@ fn blocks_beside_a_sleeper(in_code: bool) {
 
 /// The timer was there before.
 ///
-/// Seen to catch: `away_told`.
+/// Seen to catch: `in_place_told`.
 #[test]
 fn a_worker_that_blocks_with_a_timer_against_sleep() {
     check_large(2, || blocks_beside_a_sleeper(true));
@@ -83,14 +83,14 @@ fn a_worker_that_blocks_with_a_timer_against_sleep() {
 
 /// The timer comes as the worker begins to block.
 ///
-/// Seen to catch: `away_fence`.
+/// Seen to catch: `in_place_fence`.
 #[test]
 fn a_timer_for_a_worker_that_begins_to_block() {
     check_large(1, || blocks_beside_a_sleeper(false));
 }
 
-/// A task completes outside of the workers, as the thread that has polled it has left its worker to another one. The end of the executor, which
-/// comes at that moment, is seen by one of the two.
+/// A task completes outside of the workers, as the thread that has polled it has left its worker to another one. The end of the executor,
+/// which comes at that moment, is seen by one of the two.
 ///
 /// Seen to catch: `outside_last`.
 #[test]

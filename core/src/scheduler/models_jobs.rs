@@ -9,8 +9,8 @@ use loom::{
 };
 
 use super::{
-    helper::Helping,
     models_whole::{Model, join},
+    waits::help::Helping,
 };
 use crate::{
     Fork, WorkerId,

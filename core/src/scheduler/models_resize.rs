@@ -2,7 +2,10 @@
 
 use loom::thread;
 
-use super::{models_whole::Model, slot::OFFLINE};
+use super::{
+    core::{faces::Lifecycle, slot::OFFLINE},
+    models_whole::Model,
+};
 use crate::{
     Step, WorkerId,
     atomic::model::{check, check_large},
@@ -32,7 +35,7 @@ fn shrink(model: Model<2>) {
 
 /// A task that is spawned as its worker is asked to leave is refused, or runs before the worker is gone. The worker may sleep.
 ///
-/// Seen to catch: `door_count`, `door_wake`.
+/// Seen to catch: `retire_count`, `retire_wake`.
 #[test]
 fn a_pinned_task_against_a_worker_that_retires() {
     check_large(2, || {
@@ -48,17 +51,17 @@ fn a_pinned_task_against_a_worker_that_retires() {
     });
 }
 
-/// A worker sleeps behind its shut door for a task that another context ends, or does not spawn after all: it is told.
+/// A worker is asked to retire, and sleeps for a task that another context ends, or does not spawn after all: it is told.
 ///
-/// Seen to catch: `door_told`.
+/// Seen to catch: `retire_told`.
 #[test]
 fn the_last_task_ends_elsewhere() {
     check(3, || {
         let model = Model::<2>::new();
         let worker = work(model);
         let spawner = thread::spawn(move || {
-            if model.executor.admit_held(WorkerSet::only(SECOND)) {
-                model.executor.dismiss_held(SECOND);
+            if model.executor.admit_affine(WorkerSet::only(SECOND)) {
+                model.executor.dismiss_affine(SECOND);
             }
         });
         shrink(model);
@@ -70,7 +73,7 @@ fn the_last_task_ends_elsewhere() {
 /// The calling thread is worker 1, if no other is, and looks once whether it is to leave. Whether it stays or is to come back.
 fn looks_once(model: Model<2>) -> bool {
     let Ok(worker) = model.executor.attach(SECOND, OFFLINE) else { return false };
-    let leaves = worker.retires();
+    let leaves = model.executor.should_retire(worker.slot());
     if leaves {
         drop(worker);
     } else {
@@ -81,7 +84,7 @@ fn looks_once(model: Model<2>) -> bool {
 
 /// A worker that has decided to leave is asked back: it sees that, or the one that asks sees that it is gone.
 ///
-/// Seen to catch: `door_glance`.
+/// Seen to catch: `retire_glance`.
 #[test]
 fn a_worker_is_asked_back_as_it_leaves() {
     check(3, || {
@@ -98,7 +101,7 @@ fn a_worker_is_asked_back_as_it_leaves() {
 
 /// It is asked back for a moment, in which a task comes that it alone can run.
 ///
-/// Seen to catch: `door_kept`.
+/// Seen to catch: `retire_kept`.
 #[test]
 fn a_worker_is_asked_back_for_a_task() {
     check(3, || {
@@ -107,24 +110,24 @@ fn a_worker_is_asked_back_for_a_task() {
         shrink(model);
         let worker = thread::spawn(move || looks_once(model));
         let mut start_was_asked = model.executor.resize(2).is_err();
-        assert!(model.executor.admit_held(WorkerSet::only(SECOND)));
+        assert!(model.executor.admit_affine(WorkerSet::only(SECOND)));
         start_was_asked |= model.executor.resize(1).is_err();
         assert!(worker.join().unwrap() || start_was_asked);
         core::mem::forget(first);
     });
 }
 
-/// The same with an offline worker, whose door one context opens and another one shuts.
+/// The same with an offline worker, which one context asks to retire and another to stay.
 ///
-/// Seen to catch: `door_brief`.
+/// Seen to catch: `retire_brief`.
 #[test]
-fn a_task_comes_while_a_door_is_open() {
+fn a_task_comes_while_a_worker_may_stay() {
     check(3, || {
         let model = Model::<2>::new();
         let first = model.executor.worker(WorkerId::new(0)).unwrap();
         let _ = model.executor.resize(1);
         let opens = thread::spawn(move || model.executor.resize(2).is_err());
-        let spawns = thread::spawn(move || model.executor.admit_held(WorkerSet::only(SECOND)));
+        let spawns = thread::spawn(move || model.executor.admit_affine(WorkerSet::only(SECOND)));
         let start_was_asked = model.executor.resize(1).is_err();
         let (opened, spawned) = (opens.join().unwrap(), spawns.join().unwrap());
         assert!(!spawned || start_was_asked || opened);
@@ -134,14 +137,14 @@ fn a_task_comes_while_a_door_is_open() {
 
 /// A worker leaves as a context comes that was started for it before and finds its place taken, and is asked back.
 ///
-/// Seen to catch: `door_call`.
+/// Seen to catch: `retire_call`.
 #[test]
 fn a_start_that_comes_too_early() {
     check(3, || {
         let model = Model::<2>::new();
         let first = model.executor.worker(WorkerId::new(0)).unwrap();
         shrink(model);
-        model.executor.slot_of(SECOND).shared.door.get().unwrap().call();
+        model.executor.slot_of(SECOND).shared.retiring.get().unwrap().mark_started();
         model.executor.census.await_start();
         let worker = thread::spawn(move || looks_once(model));
         let other = thread::spawn(move || {
@@ -155,9 +158,9 @@ fn a_start_that_comes_too_early() {
     });
 }
 
-/// Two contexts resize at once: in the end, the doors are as the last number says.
+/// Two contexts resize at once: in the end, each worker is asked what the last number says.
 ///
-/// Seen to catch: `door_once`, `door_order`.
+/// Seen to catch: `retire_once`, `retire_order`.
 #[test]
 fn two_numbers_at_once() {
     check(3, || {
@@ -165,7 +168,7 @@ fn two_numbers_at_once() {
         let other = thread::spawn(move || shrink(model));
         let _ = model.executor.resize(2);
         other.join().unwrap();
-        let door = model.executor.slot_of(SECOND).shared.door.get().unwrap();
-        assert_eq!(!door.lets_go(), model.executor.active() == 2);
+        let retiring = model.executor.slot_of(SECOND).shared.retiring.get().unwrap();
+        assert_eq!(!retiring.may_retire(), model.executor.active() == 2);
     });
 }

@@ -83,7 +83,7 @@ fn models_watch_of_a_searcher_that_turns_to_work() {
             move || {
                 let searcher = executor.worker(WorkerId::new(1)).unwrap();
                 executor.idle.search_on();
-                let _ = searcher.slot().local.duties.searches();
+                let _ = searcher.slot().local.duties.begin_search();
                 here.store(true, Release);
                 while !go.load(Acquire) {
                     thread::yield_now();
@@ -102,11 +102,11 @@ fn models_watch_of_a_searcher_that_turns_to_work() {
         }
         let lifo = &worker.slot().lifo;
         lifo.count_poll();
-        lifo.accept(true);
+        lifo.set_in_user_code(true);
         loom::explore();
         go.store(true, Release);
         model.spawn(|| {});
-        lifo.accept(false);
+        lifo.set_in_user_code(false);
         searcher.join().unwrap();
         assert!(!lifo.is_empty());
         assert_eq!(executor.idle.parked(executor), 0, "it sleeps, and none watches");

@@ -17,7 +17,7 @@ use loom::{
     thread,
 };
 
-use super::slot::OFFLINE;
+use super::core::slot::OFFLINE;
 use crate::{
     Config, Instant, Platform, Scheduler, StartError, Step, TaskPool, WorkerEntry, WorkerId,
     WorkerSlot,

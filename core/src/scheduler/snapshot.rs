@@ -1,8 +1,9 @@
 //! Looking at an executor from outside: counters and tasks.
 
+use crate::scheduler::core::faces::OwnQueues;
 use core::{fmt, ptr::NonNull};
 
-use super::{
+use super::core::{
     executor::Scheduler,
     slot::{Slots, WorkerSlot},
 };
@@ -84,8 +85,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.each_task(|task| visit(unsafe { TaskInfo::of(task) }));
     }
 
-    /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks), and a
-    /// wake and a poll for each.
+    /// Wakes every live task, as a waker of its own would: for a [dump](crate::dump). From any context; cost: as [`tasks`](Self::tasks),
+    /// and a wake and a poll for each.
     #[cfg(feature = "task-dump")]
     pub fn wake_tasks(&self) {
         self.each_task(|task| {

@@ -1,6 +1,6 @@
 //! A worker's turn in another loop, which drives it; and that loop's code as code of the worker.
 
-use super::{
+use super::core::{
     context::{SlotGuard, Worker},
     executor::Scheduler,
     slot::Slots,
@@ -78,7 +78,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> AsPoll<P, S, RING> {
         let _ = guard.worker().leave_for_long();
         let lifo = &guard.worker().slot().lifo;
         let began = lifo.begin_as_poll();
-        lifo.accept(true);
+        lifo.set_in_user_code(true);
         Self { began, guard }
     }
 }
@@ -87,7 +87,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for AsPoll<P, S, RING>
     fn drop(&mut self) {
         let worker = self.guard.worker();
         let lifo = &worker.slot().lifo;
-        lifo.accept(false);
+        lifo.set_in_user_code(false);
         lifo.end_as_poll(self.began);
         // The next step may come late.
         let _ = worker.leave_for_long();

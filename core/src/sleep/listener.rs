@@ -32,7 +32,7 @@ impl Listener {
     }
 
     /// Whether the listener sleeps. A hint.
-    pub(crate) fn sleeps(&self) -> bool {
+    pub(crate) fn is_asleep(&self) -> bool {
         self.0.load(Ordering::Relaxed) == SLEEPS
     }
 

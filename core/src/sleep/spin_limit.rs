@@ -1,8 +1,8 @@
 //! The spin limit: how often an idle worker looks again before it sleeps. After the halt polling of Linux's KVM.
 //!
 //! It doubles with a sleep that took about as long as the way there and back, and halves with a longer one. The way is as long as the
-//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O looks once more before its
-//! next sleeps, and no more: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
+//! shortest sleep of late: on a futex it is a third of what it is in epoll. A worker that has heard of I/O looks once more before its next
+//! sleeps, and no more: the sleep's own system call finds I/O, and looks do not. Looks that are for nothing cost more than their time: a
 //! core that was busy until just now is later to answer the wake that ends a long sleep.
 
 use core::cell::Cell;
@@ -30,7 +30,7 @@ impl SpinLimit {
     }
 
     /// Whether to look once more after so many rounds, of which there are `most`.
-    pub(crate) fn allows(&self, round: u32, most: u32) -> bool {
+    pub(crate) fn should_spin(&self, round: u32, most: u32) -> bool {
         round < self.rounds.get().min(most)
     }
 
@@ -53,7 +53,7 @@ impl SpinLimit {
     }
 
     /// The worker has heard of I/O.
-    pub(crate) fn hears(&self) {
+    pub(crate) fn note_event(&self) {
         self.rounds.set(1);
         self.low.set(SLEEPS);
     }
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_spin_limit_shrinks_with_long_sleeps_and_grows_with_short_ones() {
         let limit = SpinLimit::new();
-        let rounds = || (0..).take_while(|round| limit.allows(*round, 32)).count();
+        let rounds = || (0..).take_while(|round| limit.should_spin(*round, 32)).count();
         assert_eq!(rounds(), 32);
         let after = |nanos| {
             limit.record(nanos, 32);
@@ -87,12 +87,12 @@ mod tests {
         // On a futex.
         assert_eq!([10_000, 12_000, 25_000].map(after), [16, 32, 16]);
         // No look finds I/O.
-        limit.hears();
+        limit.note_event();
         assert_eq!(rounds(), 1);
         assert!((0..SLEEPS).all(|_| after(12_000) == 1));
         assert_eq!([12_000, 12_000].map(after), [6, 12]);
         // Fewer than a few are the user's wish.
         limit.record(LONG.into(), 2);
-        assert!(limit.allows(1, 2) && !limit.allows(2, 2) && !limit.allows(0, 0));
+        assert!(limit.should_spin(1, 2) && !limit.should_spin(2, 2) && !limit.should_spin(0, 0));
     }
 }

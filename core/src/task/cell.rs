@@ -161,7 +161,7 @@ pub(crate) trait Meta: 'static {
     fn due(&self) -> Option<&Due> {
         None
     }
-    /// A set of more than one worker that the task is held to.
+    /// A set of more than one worker that the task has an affinity to.
     #[cfg(feature = "classes")]
     fn workers(&self) -> Option<WorkerSet> {
         None

@@ -1,4 +1,4 @@
-//! A task's class in its state word: its own, and the one that it was lent.
+//! A task's class in its state word: its own, and its boost.
 
 #[cfg(feature = "classes")]
 use super::state::Action;
@@ -35,7 +35,7 @@ impl Snapshot {
         }
     }
 
-    /// The class by which the task is queued: its own, or the one that it was lent.
+    /// The class by which the task is queued: its own, or its boost.
     pub(crate) const fn class(self) -> Class {
         match (LENT.get(self.0), self.own_class()) {
             (URGENT, _) => Class::Urgent,
@@ -55,7 +55,7 @@ impl Snapshot {
         CLASS.get(self.0) == 0
     }
 
-    /// Whether the task is normal, and was lent nothing.
+    /// Whether the task is normal, and has no boost.
     #[inline(always)]
     pub(crate) const fn is_plain(self) -> bool {
         self.0 & (CLASS.mask() | LENT.mask()) == 0
@@ -67,17 +67,17 @@ impl Snapshot {
         (self.with(CLASS, code), ())
     }
 
-    /// A task that waits for this one lends it a class, or takes back what it has lent.
+    /// A task that waits for this one boosts it to a class, or ends the boost.
     ///
     /// | from | to | action |
     /// |---|---|---|
-    /// | the same class as a result, or complete | lent | `None` |
-    /// | another class, idle | lent, scheduled, one reference more: its poll passes the class on | `Schedule` |
-    /// | another class, scheduled, running | lent, one wake more | `None` |
+    /// | the same class as a result, or complete | boosted | `None` |
+    /// | another class, idle | boosted, scheduled, one reference more: its poll passes the class on | `Schedule` |
+    /// | another class, scheduled, running | boosted, one wake more | `None` |
     ///
     /// A task that is queued stays where it is: it goes by this class when it is queued next.
     #[cfg(feature = "classes")]
-    pub(crate) const fn lend(self, class: Option<Class>) -> (Self, Action) {
+    pub(crate) const fn with_boost(self, class: Option<Class>) -> (Self, Action) {
         if !self.is_live() {
             return (self, Action::None);
         }
@@ -94,9 +94,9 @@ impl Snapshot {
         next.wake()
     }
 
-    /// What the task was lent.
+    /// The class to which the task is boosted.
     #[cfg(feature = "classes")]
-    pub(crate) const fn lent(self) -> Option<Class> {
+    pub(crate) const fn boost(self) -> Option<Class> {
         match LENT.get(self.0) {
             URGENT => Some(Class::Urgent),
             NORMAL => Some(Class::Normal),

@@ -64,16 +64,16 @@ impl Budget {
 
     /// Whether there is a unit left. If not, this counts as a refusal.
     #[inline]
-    fn grants(&self) -> bool {
+    fn has_unit(&self) -> bool {
         match self.cell().get() {
             1..REFUSED | UNCONSTRAINED => true,
-            spent => self.foreign.is_some_and(|own| self.refuses(spent, own.units())),
+            spent => self.foreign.is_some_and(|own| self.count_refusal(spent, own.units())),
         }
     }
 
     /// Counts a refusal. True if the budget is renewed instead, to `units`.
     #[cold]
-    fn refuses(&self, spent: u32, units: u32) -> bool {
+    fn count_refusal(&self, spent: u32, units: u32) -> bool {
         let before = spent % REFUSED;
         let limit = if spent & HEARD != 0 { IN_VAIN_NOW } else { units.max(IN_VAIN) };
         let renewed = before >= limit;
@@ -82,7 +82,7 @@ impl Budget {
         renewed
     }
 
-    /// Takes a unit, after `grants`.
+    /// Takes a unit, after `has_unit`.
     #[inline]
     fn take(&self) {
         let left = self.cell().get();
@@ -93,7 +93,7 @@ impl Budget {
 
     #[inline]
     fn spend(&self) -> bool {
-        let granted = self.grants();
+        let granted = self.has_unit();
         if granted {
             self.take();
         }
@@ -153,7 +153,7 @@ pub fn hear_refusal(budget: &Cell<u32>) {
 }
 
 /// Whether the refusal under way is the first of this budget to be counted.
-pub(crate) fn counts(budget: &Cell<u32>) -> bool {
+pub(crate) fn is_first_refusal(budget: &Cell<u32>) -> bool {
     budget.replace(budget.get() | COUNTED) & COUNTED == 0
 }
 
@@ -280,7 +280,7 @@ pub(super) fn budgeted_by<T>(
     cx: &mut Context<'_>,
     op: impl FnOnce(&mut Context<'_>) -> Poll<T>,
 ) -> Poll<T> {
-    if Budget::of_caller(cx.waker(), own).is_some_and(|budget| !budget.grants()) {
+    if Budget::of_caller(cx.waker(), own).is_some_and(|budget| !budget.has_unit()) {
         force_yield(cx.waker(), own);
         return Poll::Pending;
     }

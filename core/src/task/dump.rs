@@ -66,8 +66,8 @@ pub enum Step {
 pub struct Sink(fn(TaskId, Step));
 
 impl Sink {
-    /// The function is called in polls, by any worker and at any depth. Its panics are discarded. It should not clone or wake a task's waker: a
-    /// clone is told to it again.
+    /// The function is called in polls, by any worker and at any depth. Its panics are discarded. It should not clone or wake a task's
+    /// waker: a clone is told to it again.
     pub const fn new(take: fn(TaskId, Step)) -> Self {
         Self(take)
     }
@@ -79,7 +79,8 @@ static SINK: Global<Sink> = Global::new();
 /// From now on each poll of any executor in this program tells its steps to `sink`, or to none. Then
 /// [`Scheduler::wake_tasks`](crate::Scheduler::wake_tasks) has all tasks polled.
 ///
-/// From any context. Polls that have begun go on with the sink that they have found. Cost: a store; while there is none, a load for each poll.
+/// From any context. Polls that have begun go on with the sink that they have found. Cost: a store; while there is none, a load for each
+/// poll.
 ///
 /// ```
 /// # filch_test_support::board!();

@@ -155,10 +155,10 @@ operations! {
     fn admit_local() -> Option<WorkerId>;
     /// Takes an `admit_local` back.
     fn dismiss_local();
-    /// Counts a new task that is held to these workers. False if one of them does not exist, or if the first is to leave.
-    fn admit_held(set: WorkerSet) -> bool;
-    /// Takes an `admit_held` back.
-    fn dismiss_held(first: WorkerId);
+    /// Counts a new task with an affinity to these workers. False if one of them does not exist, or if the first is to leave.
+    fn admit_affine(set: WorkerSet) -> bool;
+    /// Takes an `admit_affine` back.
+    fn dismiss_affine(first: WorkerId);
     /// The budget of the poll that the calling context is in, if it is in one.
     fn budget() -> Option<NonNull<Cell<u32>>>;
     /// The units with which a poll begins.
@@ -182,9 +182,9 @@ operations! {
     /// Whether tasks can have classes.
     #[cfg(feature = "classes")]
     fn has_classes() -> bool;
-    /// Whether a task can be lent a class.
+    /// Whether the class of a task can be boosted.
     #[cfg(feature = "classes")]
-    fn has_loans() -> bool;
+    fn has_boosts() -> bool;
     /// The task that the calling context polls.
     #[cfg(feature = "classes")]
     fn task() -> Option<TaskInfo>;
@@ -288,8 +288,8 @@ impl Frame {
         self.below.get().is_null()
     }
 
-    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::stay`](crate::Platform::stay). `budget`:
-    /// that of the context before. `below`: another such poll of this context, or null.
+    /// The worker has been left: the poll goes on outside of the workers. `context`: from [`Platform::stay`](crate::Platform::stay).
+    /// `budget`: that of the context before. `below`: another such poll of this context, or null.
     pub(crate) fn leave(
         &self,
         executor: ExecutorRef,

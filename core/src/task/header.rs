@@ -60,7 +60,7 @@ pub(crate) struct Vtable {
     /// The task's deadline, if it has room for one.
     #[cfg(feature = "classes")]
     pub(crate) due: unsafe fn(NonNull<Header>) -> Option<NonNull<Due>>,
-    /// The workers that the task is held to, if there are more than one.
+    /// The workers that the task has an affinity to, if there are more than one.
     #[cfg(feature = "classes")]
     pub(crate) workers: unsafe fn(NonNull<Header>) -> Option<WorkerSet>,
     /// The name of the future's type.
@@ -243,8 +243,8 @@ impl Ready {
         unsafe { Header::pin(self.0) }
     }
 
-    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it is held to. And whether its future must stay
-    /// in that worker's context.
+    /// The worker that stays for it: the one that it is pinned to, or the first of the set that it has an affinity to. And whether its
+    /// future must stay in that worker's context.
     #[inline]
     pub(crate) fn holder(&self) -> Option<(WorkerId, bool)> {
         if !self.header().state.load().is_pinned() {
@@ -266,7 +266,7 @@ impl Ready {
         self.header().state.load().class()
     }
 
-    /// The workers that the task is held to, if it is held to a set.
+    /// The workers that the task has an affinity to, if it has an affinity to a set.
     #[inline]
     pub(crate) fn workers(&self) -> Option<WorkerSet> {
         #[cfg(feature = "classes")]

@@ -63,10 +63,10 @@ pub struct TaskInfo {
     pub location: Option<&'static Location<'static>>,
     /// The worker that the task is pinned to.
     pub worker: Option<WorkerId>,
-    /// The workers that the task is held to, if its spawn gave more than one.
+    /// The workers that the task has an affinity to, if its spawn gave more than one.
     #[cfg(feature = "classes")]
     pub workers: Option<WorkerSet>,
-    /// The class by which the task is queued: its own, or one that it was lent.
+    /// The class by which the task is queued: its own, or one that it inherits.
     #[cfg(feature = "classes")]
     pub class: Class,
     /// Whether the task is queued or being polled. If not, it waits for a wake.

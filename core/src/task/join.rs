@@ -57,9 +57,9 @@ impl From<RefLimit> for std::io::Error {
 /// Dropping a future that polls the handle loses nothing; poll the handle again.
 ///
 /// # Classes
-/// A task that awaits the handle, or joins it, lends its class to the task, if that is of a later one, until the handle is dropped. So does
-/// that task for those that it awaits in turn. A task that is queued already stays in its place, and goes by the class that it was lent when it
-/// is queued next. Two tasks that await each other's handles keep each other's loans.
+/// Priority inheritance: a task that awaits the handle, or joins it, boosts the awaited task to its own class if that comes earlier, until
+/// the handle is dropped. The awaited task does the same for those that it awaits in turn. A task that is queued already stays in its
+/// place; the new class counts when it is queued next. Two tasks that await each other's handles keep each other's boosts.
 ///
 /// # Panics
 /// Never. A handle whose output was taken returns [`JoinError::Taken`].
@@ -170,7 +170,7 @@ impl<T> JoinHandle<T> {
     /// # Errors
     /// Those of the task; [`JoinError::OnItself`], [`JoinError::TooDeep`] and [`JoinError::MustNotWait`], with the
     /// handle still valid; and [`JoinError::Taken`]. Waits nest up to [`Config::nesting`](crate::Config::nesting). A
-    /// deeper one sleeps, and a replacement worker takes over; it fails with `TooDeep` if tasks are queued and there is
+    /// deeper one sleeps, and a compensation worker takes over; it fails with `TooDeep` if tasks are queued and there is
     /// neither a worker nor a spare slot left.
     pub fn join(&mut self) -> Result<T, JoinError> {
         let Some((task, state)) = self.state() else { return Err(JoinError::Taken) };
@@ -195,7 +195,7 @@ impl<T> JoinHandle<T> {
                     return Ok(());
                 }
                 #[cfg(feature = "classes")]
-                lend(task, executor.class());
+                set_boost(task, executor.class());
                 if executor.help(&mut done) { Ok(()) } else { Err(JoinError::TooDeep) }
             }
             Waiter::Thread(_) => {
@@ -214,7 +214,7 @@ impl<T> JoinHandle<T> {
         // SAFETY: INV-HANDLE: our reference keeps the header and the join slot.
         let (header, slot) = unsafe { (task.as_ref(), Header::join_slot(task)) };
         if header.state.load().has_join_waker() {
-            if slot.holds(waker) {
+            if slot.will_wake(waker) {
                 return Ok(());
             }
             self.unregister(task)?;
@@ -257,45 +257,45 @@ impl<T> JoinHandle<T> {
     }
 }
 
-/// The task that polls lends its class to the one that it waits for.
+/// The task that polls boosts the one that it waits for to its own class.
 #[cfg(feature = "classes")]
 #[inline]
-fn lend_by(task: NonNull<Header>, waker: &Waker) {
+fn boost_by(task: NonNull<Header>, waker: &Waker) {
     // SAFETY: INV-WAKER: the waker holds a reference.
-    let lender = header_of(waker).map(|lender| unsafe { lender.as_ref() }.state.load());
+    let waiter = header_of(waker).map(|waiter| unsafe { waiter.as_ref() }.state.load());
     // SAFETY: the caller holds a reference.
     let state = unsafe { task.as_ref() }.state.load();
-    if lender.is_some_and(Snapshot::is_plain) && state.is_plain() {
+    if waiter.is_some_and(Snapshot::is_plain) && state.is_plain() {
         return;
     }
-    // A combinator's waker: the poll under way is that of the lender.
+    // A combinator's waker: the poll under way is that of the waiter.
     // SAFETY: the caller holds a reference.
     let class = || unsafe { ExecutorRef::of(task) }.class();
-    lend(task, lender.map(Snapshot::class).or_else(class));
+    set_boost(task, waiter.map(Snapshot::class).or_else(class));
 }
 
-/// Lends the task a class, or takes back what it was lent. The caller holds a reference.
+/// Boosts the task to a class, or ends its boost. The caller holds a reference.
 #[cfg(feature = "classes")]
-fn lend(task: NonNull<Header>, class: Option<Class>) {
+fn set_boost(task: NonNull<Header>, class: Option<Class>) {
     // Urgent in any case: the task may lower its own class.
-    let lent = |state: Snapshot| {
+    let boost = |state: Snapshot| {
         class.filter(|class| *class == Class::Urgent || class.is_before(state.own_class()))
     };
     // SAFETY: the caller's reference.
     let state = unsafe { task.as_ref() }.state.load();
-    if state.lent() != lent(state) {
-        change_loan(task, &lent);
+    if state.boost() != boost(state) {
+        change_boost(task, &boost);
     }
 }
 
 #[cfg(feature = "classes")]
 #[cold]
-fn change_loan(task: NonNull<Header>, lent: &dyn Fn(Snapshot) -> Option<Class>) {
+fn change_boost(task: NonNull<Header>, boost: &dyn Fn(Snapshot) -> Option<Class>) {
     // SAFETY: the caller's reference, which permits the transition; that does not consume it.
     unsafe {
         let executor = ExecutorRef::of(task);
-        if executor.has_loans() {
-            carry_out(task.as_ref().state.apply(|state| state.lend(lent(state))), task);
+        if executor.has_boosts() {
+            carry_out(task.as_ref().state.apply(|state| state.with_boost(boost(state))), task);
         }
     }
 }
@@ -309,7 +309,7 @@ impl<T> Future for JoinHandle<T> {
         };
         if !state.is_complete() && self.register(task, cx.waker()).is_ok() {
             #[cfg(feature = "classes")]
-            lend_by(task, cx.waker());
+            boost_by(task, cx.waker());
             #[cfg(feature = "task-dump")]
             dump::waits(cx.waker(), || dump::Wait::Join(TaskId::of(task)));
             return Poll::Pending;
@@ -332,7 +332,7 @@ impl<T> Drop for JoinHandle<T> {
         let state = header.state.load();
         #[cfg(feature = "classes")]
         if !state.is_plain() {
-            lend(task, None);
+            set_boost(task, None);
         }
         // Only the handle registers a waker.
         let unregistered = if state.has_join_waker() { self.unregister(task) } else { Ok(()) };

@@ -63,7 +63,7 @@ impl JoinSlot {
     }
 
     /// Called by either side, bit set.
-    pub(super) fn holds(&self, waker: &Waker) -> bool {
+    pub(super) fn will_wake(&self, waker: &Waker) -> bool {
         // SAFETY: INV-JOIN-SLOT: the bit is set, so both sides may read, and neither writes.
         self.vtable.with(|p| unsafe { core::ptr::eq(*p, waker.vtable()) })
             // SAFETY: INV-JOIN-SLOT: the bit is set, as before; a slot with a waker's table has the waker's data.

@@ -151,7 +151,7 @@ impl Guard for Unguarded {
         Ok(())
     }
 
-    fn tell_of_panic(&self, _: NonNull<Header>) {}
+    fn trace_panic(&self, _: NonNull<Header>) {}
 }
 
 impl TaskExecutor for Bare {
@@ -175,10 +175,10 @@ impl TaskExecutor for Bare {
         None
     }
     fn dismiss_local(&'static self) {}
-    fn admit_held(&'static self, _: crate::platform::WorkerSet) -> bool {
+    fn admit_affine(&'static self, _: crate::platform::WorkerSet) -> bool {
         true
     }
-    fn dismiss_held(&'static self, _: WorkerId) {}
+    fn dismiss_affine(&'static self, _: WorkerId) {}
     fn budget(&'static self) -> Option<NonNull<Cell<u32>>> {
         None
     }
@@ -210,7 +210,7 @@ impl TaskExecutor for Bare {
         false
     }
     #[cfg(feature = "classes")]
-    fn has_loans(&'static self) -> bool {
+    fn has_boosts(&'static self) -> bool {
         false
     }
     #[cfg(feature = "classes")]

@@ -142,7 +142,7 @@ impl TaskOptions {
     }
 
     /// The workers that it names.
-    pub(crate) fn held_to(&self) -> Option<WorkerSet> {
+    pub(crate) fn affine_to(&self) -> Option<WorkerSet> {
         #[cfg(feature = "classes")]
         if self.workers.is_some() {
             return self.workers;
@@ -189,10 +189,10 @@ pub(crate) struct Optioned {
 
 impl Meta for Optioned {
     fn first_state(&self) -> Snapshot {
-        let is_held = self.tag.worker.is_some();
+        let has_affinity = self.tag.worker.is_some();
         #[cfg(feature = "classes")]
-        let is_held = is_held || self.workers.is_some();
-        let state = Snapshot::spawned(is_held);
+        let has_affinity = has_affinity || self.workers.is_some();
+        let state = Snapshot::spawned(has_affinity);
         let state = if self.tag.ends_unreachable { state.ending_unreachable() } else { state };
         #[cfg(feature = "classes")]
         let state = self.class.map_or(state, |class| state.of_class(class));

@@ -26,7 +26,7 @@ impl Spawner {
         self.executor.task()
     }
 
-    /// The class by which the task is queued: its own, or the one that a task lends it that waits for it. `None` outside of polls,
+    /// The class by which the task is queued: its own, or the one that it inherits from a task that waits for it. `None` outside of polls,
     /// and without the part [`Classes`](crate::parts::Classes).
     ///
     /// ```
@@ -60,8 +60,8 @@ impl Spawner {
         self.executor.set_class(class)
     }
 
-    /// Sets when the task should be polled next, at the latest; `None`: no deadline. A deadline holds for one poll: the task sets it
-    /// before each wait. It counts while the task is urgent, and stays until an urgent poll. A poll that begins later is counted, and reported as
+    /// Sets when the task should be polled next, at the latest; `None`: no deadline. A deadline holds for one poll: the task sets it before
+    /// each wait. It counts while the task is urgent, and stays until an urgent poll. A poll that begins later is counted, and reported as
     /// [`Event::LateDeadline`](crate::Event::LateDeadline).
     ///
     /// False outside of polls, without the part [`Classes`](crate::parts::Classes), and for tasks that were not spawned by

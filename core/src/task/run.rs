@@ -26,8 +26,8 @@ pub(crate) enum Polled {
     Complete,
     /// The task is complete, and was a local one.
     CompleteLocal,
-    /// The task is complete, and was held to this worker, or to a set whose first worker this is.
-    CompleteHeld(WorkerId),
+    /// The task is complete, and could run only on this worker, or on a set of which it is the first.
+    CompleteAffine(WorkerId),
 }
 
 /// Calls user code, and contains its panic.
@@ -38,7 +38,7 @@ pub(crate) trait Guard {
     fn call(&self, code: &mut dyn FnMut()) -> Result<(), Panic>;
 
     /// The task's output is a panic.
-    fn tell_of_panic(&self, task: NonNull<Header>);
+    fn trace_panic(&self, task: NonNull<Header>);
 }
 
 /// Polls the task once. Every call into user code is inside `guard`. `gone` becomes true as the reference is given up, if user code
@@ -87,7 +87,7 @@ pub(crate) fn poll(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polle
                 // SAFETY: INV-TASK-POLL. A second panic is discarded: the first one is reported.
                 drop(guard.call(&mut || unsafe { (header.vtable().drop_future)(task) }));
             }
-            guard.tell_of_panic(task);
+            guard.trace_panic(task);
             // SAFETY: INV-TASK-POLL; the future is gone.
             unsafe { (header.vtable().fail)(task, JoinError::Panicked(panic)) };
             complete(ready, guard, gone)
@@ -105,7 +105,7 @@ pub(crate) fn cancel(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Pol
     let error = match guard.call(&mut || unsafe { (vtable.drop_future)(task) }) {
         Ok(()) => JoinError::Cancelled,
         Err(panic) => {
-            guard.tell_of_panic(task);
+            guard.trace_panic(task);
             JoinError::Panicked(panic)
         }
     };
@@ -119,7 +119,7 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
     let polled = match ready.holder() {
         None => Polled::Complete,
         Some((_, true)) => Polled::CompleteLocal,
-        Some((worker, false)) => Polled::CompleteHeld(worker),
+        Some((worker, false)) => Polled::CompleteAffine(worker),
     };
     let task = ready.into_raw();
     // SAFETY: the reference was the `Ready`'s, and stays ours until a transition below consumes it.

@@ -165,9 +165,9 @@ impl Spawner {
             #[cfg(feature = "classes")]
             needs_classes: options.needs_classes(),
         };
-        match options.held_to() {
+        match options.affine_to() {
             None => self.launch(memory, future, options.meta(), given),
-            Some(set) => self.launch_held(memory, set, future, options.meta(), given),
+            Some(set) => self.launch_affine(memory, set, future, options.meta(), given),
         }
     }
 
@@ -218,11 +218,11 @@ impl Spawner {
         meta: M,
         given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
-        self.launch_held(memory, WorkerSet::only(worker), future, meta, given)
+        self.launch_affine(memory, WorkerSet::only(worker), future, meta, given)
     }
 
     /// As `launch`, for a task that runs on these workers only.
-    fn launch_held<F: Future, M: Meta>(
+    fn launch_affine<F: Future, M: Meta>(
         self,
         memory: &'static impl Memory,
         set: WorkerSet,
@@ -230,11 +230,11 @@ impl Spawner {
         meta: M,
         given: Given,
     ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
-        if !self.executor.admit_held(set) {
+        if !self.executor.admit_affine(set) {
             return Err(SpawnError { kind: SpawnErrorKind::NoSuchWorker, future });
         }
         let spawned = self.launch(memory, future, meta, given);
-        spawned.inspect_err(|_| self.executor.dismiss_held(set.first()))
+        spawned.inspect_err(|_| self.executor.dismiss_affine(set.first()))
     }
 
     pub(crate) fn launch_local<F: Future, M: Meta>(

@@ -7,7 +7,7 @@
 //! | life   | 8  | 2  | 0 (vacant: no task), `LIVE` 1 (there is a future), `COMPLETE` 2 (there is an output, or was) |
 //! | flags  | 5  | 5  | cancelled, join interest, join waker, pinned, ends unreachable |
 //! | class  | 2  | 2, or 0 without the feature `classes` | the task's own class; 0 is normal |
-//! | lent   | 2  | as `class` | the class that a waiting task lends it, if that is before its own; 0 is none |
+//! | boost  | 2  | as `class` | the class that it inherits from a waiting task, if that is before its own; 0 is none |
 //! | shield | 7  | 4  | depth of `shield`s held; cancellation waits while it is not zero; saturates |
 //! | wakes  | 16 | 4  | wakes not yet answered by a poll; saturates |
 //! | refs   | 24 | 13, or 15 | references: one each for the `Ready`, the `JoinHandle`, every `Waker` and every shield |
@@ -137,7 +137,7 @@ impl Snapshot {
         REFS.get(self.0)
     }
     #[inline(always)]
-    pub(crate) const fn refs_saturated(self) -> bool {
+    pub(crate) const fn has_saturated_refs(self) -> bool {
         self.refs() == REFS.max()
     }
 
@@ -151,10 +151,10 @@ impl Snapshot {
         Self(field.set(self.0, value))
     }
     const fn ref_inc(self) -> Self {
-        if self.refs_saturated() { self } else { Self(REFS.inc(self.0)) }
+        if self.has_saturated_refs() { self } else { Self(REFS.inc(self.0)) }
     }
     const fn ref_dec(self) -> Self {
-        if self.refs_saturated() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
+        if self.has_saturated_refs() || self.refs() == 0 { self } else { Self(REFS.dec(self.0)) }
     }
     const fn wake_inc(self) -> Self {
         if self.wakes() == WAKES.max() { self } else { Self(WAKES.inc(self.0)) }

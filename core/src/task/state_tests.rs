@@ -302,6 +302,6 @@ fn a_saturated_reference_count_sticks() {
     for _ in 0..5 {
         s = s.drop_ref().0;
     }
-    assert!(s.refs_saturated());
+    assert!(s.has_saturated_refs());
     assert_eq!(s.with(LIFE, COMPLETE).drop_ref().1, Action::None);
 }

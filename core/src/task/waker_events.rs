@@ -30,9 +30,9 @@ pub enum WakerEvent {
 pub struct Sink(fn(NonZeroUsize, WakerEvent));
 
 impl Sink {
-    /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt handlers
-    /// and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told to it again,
-    /// without end.
+    /// The function is called with the mark of the task, in any context that uses a waker: from then on a wake is fit for interrupt
+    /// handlers and signal handlers only if the function is. Its panics are discarded. It must not wake a marked task: that would be told
+    /// to it again, without end.
     pub const fn new(take: fn(NonZeroUsize, WakerEvent)) -> Self {
         Self(take)
     }
@@ -71,7 +71,7 @@ pub fn watch(sink: Option<&'static Sink>) {
     SINK.set(sink);
 }
 
-/// Marks the task of the poll under way, whose context has this waker; `None` takes the mark away. False if the waker is no task's.
+/// Hints the task of the poll under way, whose context has this waker; `None` takes the mark away. False if the waker is no task's.
 ///
 /// ```
 /// use core::{future::Future, num::NonZeroUsize, pin::pin, task::{Context, Poll, Waker}};

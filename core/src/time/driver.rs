@@ -19,7 +19,7 @@ pub(crate) trait Wheels: Sync {
 
     fn now(&self) -> Instant;
     /// The base-2 logarithm of a tick in nanoseconds.
-    fn tick(&self) -> u32;
+    fn wheel_slot_log2(&self) -> u32;
     /// The wheel for a timer that is first polled in the calling context, and the wheel's index; and whether the timer is an urgent task's.
     /// `None` if timers must not be touched ([`Context::Forked`](crate::Context::Forked)).
     fn place(&self) -> Option<(u16, &Wheel<Self::Many>, bool)>;
@@ -33,7 +33,7 @@ pub(crate) trait Wheels: Sync {
     fn force_yield(&'static self, waker: &Waker);
     /// The task of this waker sleeps: for a dump.
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, waker: &Waker, until: Instant);
+    fn note_sleep(&self, waker: &Waker, until: Instant);
 }
 
 /// The same, as a timer sees it: one call for each operation, whatever the type of the wheels.
@@ -42,7 +42,7 @@ pub(crate) trait Driver: Sync {
     fn spend(&'static self, waker: &Waker) -> bool;
     fn force_yield(&'static self, waker: &Waker);
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, waker: &Waker, until: Instant);
+    fn note_sleep(&self, waker: &Waker, until: Instant);
 
     /// Puts the node into a wheel; its index. `None` if timers must not be touched.
     ///
@@ -80,14 +80,15 @@ impl<W: Wheels> Driver for W {
     }
 
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, waker: &Waker, until: Instant) {
-        Wheels::sleeps(self, waker, until);
+    fn note_sleep(&self, waker: &Waker, until: Instant) {
+        Wheels::note_sleep(self, waker, until);
     }
 
     unsafe fn insert(&self, node: NonNull<Node>, deadline: Instant, waker: &Waker) -> Option<u16> {
         let (index, wheel, is_urgent) = self.place()?;
         // SAFETY: the caller's.
-        if unsafe { wheel.insert(node, deadline, waker.clone(), self.tick(), is_urgent) } {
+        if unsafe { wheel.insert(node, deadline, waker.clone(), self.wheel_slot_log2(), is_urgent) }
+        {
             self.tell(index);
         }
         Some(index)
@@ -102,7 +103,8 @@ impl<W: Wheels> Driver for W {
 
     unsafe fn reset(&self, index: u16, node: NonNull<Node>, deadline: Instant) -> bool {
         // SAFETY: the caller's.
-        let reset = |wheel: &Wheel<W::Many>| unsafe { wheel.reset(node, deadline, self.tick()) };
+        let reset =
+            |wheel: &Wheel<W::Many>| unsafe { wheel.reset(node, deadline, self.wheel_slot_log2()) };
         let Some(first) = self.wheel(index).and_then(reset) else { return false };
         if first {
             self.tell(index);

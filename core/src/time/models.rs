@@ -38,7 +38,7 @@ impl Wheels for Board {
     fn now(&self) -> Instant {
         Instant::ZERO
     }
-    fn tick(&self) -> u32 {
+    fn wheel_slot_log2(&self) -> u32 {
         0
     }
     fn place(&self) -> Option<(u16, &Wheel, bool)> {
@@ -51,7 +51,7 @@ impl Wheels for Board {
         self.told.fetch_add(1, Ordering::Relaxed);
     }
     #[cfg(feature = "task-dump")]
-    fn sleeps(&self, _: &Waker, _: Instant) {}
+    fn note_sleep(&self, _: &Waker, _: Instant) {}
 
     fn spend(&'static self, _: &Waker) -> bool {
         true
@@ -171,7 +171,7 @@ fn models_timer_fires_against_reset() {
 
 /// The waker is replaced: the new one is woken, or the poll that brought it sees the end.
 ///
-/// Seen to catch: `timer_deaf`.
+/// Seen to catch: `timer_unheard`.
 #[test]
 fn models_timer_fires_against_another_waker() {
     check(3, || {

@@ -98,7 +98,7 @@ impl Node {
     }
 }
 
-/// Marks the memory as gone, for models, which do not see that memory is freed.
+/// Hints the memory as gone, for models, which do not see that memory is freed.
 #[cfg(filch_loom)]
 impl Drop for Node {
     fn drop(&mut self) {

@@ -144,7 +144,7 @@ impl Sleep {
         };
         #[cfg(feature = "task-dump")]
         if !ended {
-            this.timers.0.sleeps(cx.waker(), this.deadline);
+            this.timers.0.note_sleep(cx.waker(), this.deadline);
         }
         ended
     }

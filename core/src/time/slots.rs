@@ -1,15 +1,15 @@
 //! The timer wheel: deadlines in coarse slots, each kept exactly.
 //!
-//! Six levels of 64 slots, or of 8 in a small wheel, after Varghese and Lauck (1987). A slot of level 0 is one tick wide; a slot of any other
-//! level is as wide as the whole level below. A deadline's level is the highest digit, in base 64 or 8, in which it
-//! differs from the time that the wheel has seen. So everything in one level comes before everything in the next. Deadlines
-//! that differ above the sixth digit wait in a list of their own.
+//! Six levels of 64 slots, or of 8 in a small wheel, after Varghese and Lauck (1987). A slot of level 0 is `1 << slot_log2` nanoseconds
+//! wide, a unit of the wheel; a slot of any other level is as wide as the whole level below. A deadline's level is the highest digit, in
+//! base 64 or 8, in which it differs from the time that the wheel has seen. So everything in one level comes before everything in the next.
+//! Deadlines that differ above the sixth digit wait in a list of their own.
 //!
 //! The first few timers of urgent tasks are in a list of their own, which is searched first: however many others are due, they do not wait
 //! behind these.
 //!
-//! Slots are coarse, but deadlines are exact: nodes keep them in nanoseconds. In the slot of the current tick each
-//! deadline is compared, and a worker sleeps until the earliest deadline, not until a tick.
+//! Slots are coarse, but deadlines are exact: nodes keep them in nanoseconds. In the slot of the current unit each
+//! deadline is compared, and a worker sleeps until the earliest deadline, not until the end of a unit.
 
 use core::{
     ptr::{NonNull, null_mut},
@@ -41,7 +41,7 @@ const URGENT: u32 = 32;
 ///
 /// INV-SLOT-TIME: a node is in the slot that its deadline belongs to, or in an earlier one.
 pub(super) struct Slots<M: Switch> {
-    /// The time that the wheel has seen, in ticks.
+    /// The time that the wheel has seen, in units.
     pub(super) elapsed: u64,
     /// No deadline is before this time, in nanoseconds.
     pub(super) earliest: u64,
@@ -92,8 +92,8 @@ impl<M: Switch> Slots<M> {
     }
 
     /// The slot that a deadline belongs to, at the time that the wheel has seen.
-    fn slot_of(&self, deadline: u64, tick: u32) -> usize {
-        let time = (deadline >> tick).max(self.elapsed);
+    fn slot_of(&self, deadline: u64, slot_log2: u32) -> usize {
+        let time = (deadline >> slot_log2).max(self.elapsed);
         let differs = self.elapsed ^ time;
         let level = (63 - (differs | 1).leading_zeros()) / Self::DIGIT;
         if level as usize >= LEVELS {
@@ -114,14 +114,14 @@ impl<M: Switch> Slots<M> {
         &mut self,
         node: *mut Node,
         deadline: u64,
-        tick: u32,
+        slot_log2: u32,
         is_urgent: bool,
     ) -> bool {
         self.count += 1;
         let slot = if is_urgent && self.has_room_for_urgent() {
             Self::FIRST
         } else {
-            self.slot_of(deadline, tick)
+            self.slot_of(deadline, slot_log2)
         };
         // SAFETY: the node is in no list, and belongs to the caller.
         unsafe { self.place(node, deadline, slot) };
@@ -203,19 +203,19 @@ impl<M: Switch> Slots<M> {
     ///
     /// # Safety
     /// As for `unlink`.
-    pub(super) unsafe fn shift(&mut self, node: *mut Node, deadline: u64, tick: u32) -> bool {
+    pub(super) unsafe fn shift(&mut self, node: *mut Node, deadline: u64, slot_log2: u32) -> bool {
         // A worker that sleeps until the old deadline need not hear of a later one.
         let before = self.earliest;
         // SAFETY: as in `place`.
         let (old, slot) = unsafe { Node::with(node, |l| (l.deadline, l.slot as usize)) };
-        if deadline >= old || slot == Self::FIRST || slot == self.slot_of(deadline, tick) {
+        if deadline >= old || slot == Self::FIRST || slot == self.slot_of(deadline, slot_log2) {
             // The node may stay (INV-SLOT-TIME): a timeout that is put off again and again moves only once, when the
             // time of its slot has come.
             // SAFETY: as above.
             unsafe { Node::with(node, |l| l.deadline = deadline) };
         } else {
             // SAFETY: the caller's node is in a list, and `put` takes it out first.
-            unsafe { self.put(node, deadline, tick) };
+            unsafe { self.put(node, deadline, slot_log2) };
         }
         self.count -= 1;
         self.forget(old);
@@ -231,11 +231,11 @@ impl<M: Switch> Slots<M> {
     /// # Safety
     /// As for `unlink`.
     #[inline(never)]
-    unsafe fn put(&mut self, node: *mut Node, deadline: u64, tick: u32) {
+    unsafe fn put(&mut self, node: *mut Node, deadline: u64, slot_log2: u32) {
         // SAFETY: the caller's node is in a list until `detach`, and in none after it.
         unsafe {
             self.detach(node);
-            self.place(node, deadline, self.slot_of(deadline, tick));
+            self.place(node, deadline, self.slot_of(deadline, slot_log2));
         }
     }
 
@@ -260,7 +260,7 @@ impl<M: Switch> Slots<M> {
         }
     }
 
-    /// The first slot that holds a node, and the tick at which it begins.
+    /// The first slot that holds a node, and the unit at which it begins.
     fn first(&mut self) -> Option<(usize, u64)> {
         for level in 0..LEVELS {
             let occupied = self.occupied[level];
@@ -280,14 +280,14 @@ impl<M: Switch> Slots<M> {
     pub(super) fn expire(
         &mut self,
         now: u64,
-        tick: u32,
+        slot_log2: u32,
         batch: &mut Batch,
         is_task: fn(&Waker) -> bool,
     ) -> bool {
         if !self.fire(Self::FIRST, now, batch, is_task) {
             return true;
         }
-        let present = (now >> tick).max(self.elapsed);
+        let present = (now >> slot_log2).max(self.elapsed);
         while let Some((slot, begin)) = self.first() {
             if begin > present {
                 break;
@@ -304,7 +304,7 @@ impl<M: Switch> Slots<M> {
                 }
             }
             // Moves the nodes to lower levels. Nodes of the lowest level go where their changed deadlines belong.
-            self.spread(slot, tick);
+            self.spread(slot, slot_log2);
         }
         self.elapsed = present;
         false
@@ -348,7 +348,7 @@ impl<M: Switch> Slots<M> {
     }
 
     /// Moves the nodes of a slot whose time has come to where they belong.
-    fn spread(&mut self, slot: usize, tick: u32) {
+    fn spread(&mut self, slot: usize, slot_log2: u32) {
         // One round: some nodes may come back, to the end of the list of far deadlines.
         let Some(head) = NonNull::new(*self.head(slot)) else { return };
         // SAFETY: as in `place`.
@@ -361,7 +361,7 @@ impl<M: Switch> Slots<M> {
             // SAFETY: as in `place`.
             unsafe {
                 let deadline = Node::with(node, |l| l.deadline);
-                self.put(node, deadline, tick);
+                self.put(node, deadline, slot_log2);
             }
             if node == last {
                 return;
@@ -370,11 +370,11 @@ impl<M: Switch> Slots<M> {
     }
 
     /// Recomputes the earliest deadline.
-    pub(super) fn look(&mut self, tick: u32) {
+    pub(super) fn look(&mut self, slot_log2: u32) {
         self.stale = false;
         self.earliest = self.first_urgent();
         while let Some((slot, begin)) = self.first() {
-            if self.look_into(slot, begin, tick) {
+            if self.look_into(slot, begin, slot_log2) {
                 return;
             }
         }
@@ -394,7 +394,7 @@ impl<M: Switch> Slots<M> {
     }
 
     /// Finds the earliest deadline of a slot. False if no node belongs there; then the slot is empty now.
-    fn look_into(&mut self, slot: usize, begin: u64, tick: u32) -> bool {
+    fn look_into(&mut self, slot: usize, begin: u64, slot_log2: u32) -> bool {
         let most = if slot < Self::WIDTH { usize::MAX } else { SCAN };
         let mut node = *self.head(slot);
         // SAFETY: as in `place`; the slot is not empty.
@@ -403,18 +403,18 @@ impl<M: Switch> Slots<M> {
         loop {
             // SAFETY: as in `place`.
             let (deadline, next) = unsafe { Node::with(node, |l| (l.deadline, l.next)) };
-            if self.slot_of(deadline, tick) == slot {
+            if self.slot_of(deadline, slot_log2) == slot {
                 self.earliest = self.earliest.min(deadline);
                 seen += 1;
             } else {
                 // SAFETY: the node is in this list, and `put` takes it out first.
-                unsafe { self.put(node, deadline, tick) };
+                unsafe { self.put(node, deadline, slot_log2) };
             }
             if node == last {
                 return seen > 0;
             }
             if seen == most {
-                self.earliest = self.earliest.min(begin.saturating_mul(1 << tick));
+                self.earliest = self.earliest.min(begin.saturating_mul(1 << slot_log2));
                 return true;
             }
             node = next;

@@ -84,14 +84,15 @@ impl<M: Switch> Wheel<M> {
         node: NonNull<Node>,
         deadline: Instant,
         waker: Waker,
-        tick: u32,
+        slot_log2: u32,
         is_urgent: bool,
     ) -> bool {
         // SAFETY: INV-TIMER-WAKER: the node is the owner's alone, and has no waker.
         unsafe { node.as_ref().put_waker(waker) };
         self.inner.with(|inner| {
             // SAFETY: the caller's node is in no list.
-            let first = unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), tick, is_urgent) };
+            let first =
+                unsafe { inner.add(node.as_ptr(), deadline.as_nanos(), slot_log2, is_urgent) };
             // Ordering: Relaxed: the lock publishes the links, and only the owner reads the state without the lock.
             // SAFETY: the caller's node is alive.
             unsafe { node.as_ref() }.state.store(LINKED, Ordering::Relaxed);
@@ -128,7 +129,7 @@ impl<M: Switch> Wheel<M> {
         &self,
         node: NonNull<Node>,
         deadline: Instant,
-        tick: u32,
+        slot_log2: u32,
     ) -> Option<bool> {
         self.inner.with(|inner| {
             // SAFETY: the caller's node is alive.
@@ -136,7 +137,7 @@ impl<M: Switch> Wheel<M> {
                 return None;
             }
             // SAFETY: the node is linked, and we hold the lock.
-            Some(unsafe { inner.shift(node.as_ptr(), deadline.as_nanos(), tick) })
+            Some(unsafe { inner.shift(node.as_ptr(), deadline.as_nanos(), slot_log2) })
         })
     }
 
@@ -170,7 +171,7 @@ impl<M: Switch> Wheel<M> {
     pub(crate) fn expire(
         &self,
         now: Instant,
-        tick: u32,
+        slot_log2: u32,
         batch: &mut Batch,
         is_task: fn(&Waker) -> bool,
     ) -> bool {
@@ -178,9 +179,9 @@ impl<M: Switch> Wheel<M> {
             if inner.earliest > now.as_nanos() {
                 return false;
             }
-            let more = inner.expire(now.as_nanos(), tick, batch, is_task);
+            let more = inner.expire(now.as_nanos(), slot_log2, batch, is_task);
             if !more {
-                inner.look(tick);
+                inner.look(slot_log2);
             }
             self.count(inner);
             more
@@ -188,13 +189,13 @@ impl<M: Switch> Wheel<M> {
     }
 
     /// The earliest deadline, or an earlier time at which the wheel must be checked.
-    pub(crate) fn next(&self, tick: u32) -> Option<Instant> {
+    pub(crate) fn next(&self, slot_log2: u32) -> Option<Instant> {
         if !self.is_armed() {
             return None;
         }
         self.inner.with(|inner| {
             if inner.stale {
-                inner.look(tick);
+                inner.look(slot_log2);
             }
             (inner.earliest < u64::MAX).then(|| Instant::from_nanos(inner.earliest))
         })

@@ -11,7 +11,7 @@
 //! scan in each long timeout. Two looks see the same poll, so a task waits about two timeouts behind the first long poll, and two
 //! short ones behind the next.
 //!
-//! This room judges; what is done for a worker that is stuck, the scheduler knows (`scheduler/watch.rs`).
+//! This room judges; what is done for a worker that is stuck, the scheduler knows (`scheduler/upkeep/watch.rs`).
 
 pub(crate) mod role;
 pub(crate) mod scan;

@@ -143,7 +143,7 @@ impl Watcher {
     }
 
     /// It polls: what its last scan saw is past.
-    pub(crate) fn polls(&self) {
+    pub(crate) fn note_poll(&self) {
         self.rested.set(false);
     }
 

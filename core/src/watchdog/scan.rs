@@ -13,20 +13,6 @@ const STUCK: u64 = 900_000;
 /// not known to be stuck.
 pub(crate) const GRACE: u64 = 2_000_000;
 
-/// A worker, as the watchdog sees it.
-pub(crate) trait Watched {
-    /// Counts up at each begin and each end of a poll: odd inside one.
-    fn polls(&self) -> u32;
-    /// Whether tasks may wait for it to go on that it alone can take: it is in a poll, or was stepped by hand and has a task in its
-    /// LIFO slot.
-    fn keeps_tasks(&self) -> bool;
-    /// `None` if no worker looks at others.
-    fn seen(&self) -> Option<&Seen>;
-    fn is_online(&self) -> bool;
-    /// Whether one of its timers was due by then.
-    fn is_overdue(&self, by: Instant) -> bool;
-}
-
 /// What others saw of a worker: in which poll it was, or after which, and since when. Two words that need not agree: one that is taken for
 /// stuck, and is not, loses nothing but a steal.
 #[derive(Debug)]
@@ -43,10 +29,6 @@ pub(crate) struct Seen {
 pub(crate) struct Finding {
     /// It is stuck in its poll, for so many nanoseconds: others must take what waits behind that.
     pub(crate) stuck: Option<u64>,
-    /// That poll.
-    pub(crate) polls: u32,
-    /// Its timers are late: others must fire them.
-    pub(crate) is_late: bool,
     /// Its poll is a long one, for which timeouts become short.
     pub(crate) is_long: bool,
 }
@@ -77,21 +59,18 @@ impl Seen {
 }
 
 impl Watchdog {
-    /// Looks at a worker. `timeouts` are none if no worker ever watches.
+    /// Looks at a worker, which is in its poll of this number, or after it. `seen` is none if no task can wait for it, or no worker looks at
+    /// others; `timeouts` are none if no worker ever watches.
     pub(crate) fn look_at(
         &self,
-        other: &impl Watched,
+        seen: Option<&Seen>,
+        polls: u32,
         timeouts: Option<Timeouts>,
         now: Instant,
     ) -> Finding {
         let (stuck_after, long_after) = self.bounds(timeouts);
-        let polls = other.polls();
-        let seen = other.seen().filter(|_| other.keeps_tasks());
         let polled = seen.map_or(0, |seen| seen.unchanged_for(polls, now));
-        let stuck = (polled >= stuck_after).then_some(polled);
-        let grace = if other.is_online() && stuck.is_none() { GRACE } else { 0 };
-        let is_late = other.is_overdue(Instant::from_nanos(now.as_nanos().saturating_sub(grace)));
-        Finding { stuck, polls, is_late, is_long: polled >= long_after }
+        Finding { stuck: (polled >= stuck_after).then_some(polled), is_long: polled >= long_after }
     }
 
     /// In nanoseconds: for how long a worker is seen in one poll when it counts as stuck; and when that poll counts as long.

@@ -1,19 +1,26 @@
-//! The book is whole: its chapters are listed, and its links lead somewhere.
+//! The book is whole: its chapters are listed, and its links lead somewhere. So do the links of the repository's other documents.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+};
 
 use filch_book::{INCLUDED, TESTED};
 
+/// The text of a chapter.
 fn source(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(format!("{name}.md"));
+    page(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(format!("{name}.md")))
+}
+
+/// The text of a page, or of the page that it includes.
+fn page(path: &Path) -> String {
     let text =
-        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     match text.strip_prefix("{{#include ") {
         Some(rest) => {
             let from = rest.trim_end().strip_suffix("}}").expect("an include and nothing else");
-            let included = path.parent().expect("a folder").join(from);
-            fs::read_to_string(&included)
-                .unwrap_or_else(|error| panic!("{}: {error}", included.display()))
+            page(&path.parent().expect("a folder").join(from))
         }
         None => text,
     }
@@ -88,6 +95,59 @@ fn links_lead_to_chapters_and_headings() {
             );
         }
     }
+}
+
+/// All pages of a folder and of those in it.
+fn pages(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            if name != "target" && !name.starts_with('.') {
+                pages(&entry.path(), found);
+            }
+        } else if name.ends_with(".md") {
+            found.push(entry.path());
+        }
+    }
+}
+
+/// The repository on the web, whose files are those here.
+const REPOSITORY: &[&str] = &[
+    "https://github.com/filch-rs/filch/blob/main/",
+    "https://github.com/filch-rs/filch/blob/HEAD/",
+];
+
+#[test]
+fn links_of_all_documents_lead_somewhere() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    pages(&root, &mut found);
+    assert!(found.len() > 30, "{} pages", found.len());
+    // It becomes a part of a page in another folder.
+    found.retain(|path| !path.ends_with("tests/ecosystem/src/head.md"));
+
+    let mut wrong = Vec::new();
+    for path in found {
+        let text = page(&path);
+        for link in links(&text) {
+            let in_repository = REPOSITORY.iter().find_map(|address| link.strip_prefix(address));
+            let (folder, link) = match in_repository {
+                Some(link) => (root.as_path(), link),
+                // Code has brackets too, but not such targets.
+                None if link.contains(':') || link.contains(' ') => continue,
+                None => (path.parent().expect("a folder"), link),
+            };
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let there = if file.is_empty() { path.clone() } else { folder.join(file) };
+            let is_right =
+                there.exists() && (heading.is_empty() || anchors(&page(&there)).contains(heading));
+            if !is_right {
+                wrong.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

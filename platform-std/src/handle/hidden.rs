@@ -112,8 +112,8 @@ impl Handle {
     /// caller of the broadcast has the worker look by [`Handle::unpark`].
     ///
     /// The first caller's stays.
-    pub fn set_errands(find: fn() -> Option<fn()>) {
-        hosted::set_errands(find);
+    pub fn set_foreign_broadcasts(find: fn() -> Option<fn()>) {
+        hosted::set_foreign_broadcasts(find);
     }
 
     /// As [`spawn`](Self::spawn), with the error of a spawn that is refused; and without the room that the options of

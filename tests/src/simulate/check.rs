@@ -12,7 +12,7 @@
 //! | not more polls in a row from the LIFO slot than the cap, while others wait in the ring | at each poll |
 //! | no worker counts as searching, and as many count as asleep as are, when only the program's own code runs | then |
 //! | no task is in the injector while a worker sleeps, nor in a ring unless a sleeper wakes within 1 ms | then |
-//! | no task that is held to a set waits while a worker of the set sleeps | then |
+//! | no task with an affinity waits while a worker of the set sleeps | then |
 //! | no task is in the LIFO slot of a worker in a poll while workers sleep and none of them watches | then |
 //! | but for the tasks of a batch that one of its wakers holds up, while a sleeper has a timeout | then |
 //! | timers wait while a worker sleeps only if one that sleeps will look, where sleepers watch | then |
@@ -46,7 +46,7 @@ pub(super) const TICK: u32 = 160;
 const PATIENCE: u64 = 70_000;
 /// How often that is checked, in steps.
 const ROUND: u64 = 512;
-/// How often it is checked at rest where tasks wait that are held to workers, in steps.
+/// How often it is checked at rest where tasks wait with an affinity to workers, in steps.
 const AT_REST: u64 = 4;
 
 /// The state of a task, by its address.
@@ -454,7 +454,7 @@ impl World {
         self.actors.iter().any(|a| a.parked)
     }
 
-    /// A task that is held to a set waits for none of it that sleeps.
+    /// A task with an affinity waits for no worker of its set that sleeps.
     fn check_held(&mut self, ready: &[TaskInfo]) {
         self.counts.checks += 1;
         let sleeps = |worker: WorkerId| {
@@ -464,7 +464,7 @@ impl World {
         let stays = |task: &&TaskInfo| task.workers.is_some_and(|set| set.iter().any(sleeps));
         if let Some(TaskInfo { workers, class, .. }) = ready.iter().find(stays) {
             let text =
-                format!("a {class:?} task waits that is held to {workers:?}, of which one sleeps");
+                format!("a {class:?} task waits that has an affinity to {workers:?}, of which one sleeps");
             self.fail(text);
         }
     }

@@ -22,7 +22,7 @@ pub enum Fault {
     Offline,
     /// A fiber stops at any point, for a long time.
     Stall,
-    /// The platform refuses to start a replacement worker.
+    /// The platform refuses to start a compensation worker.
     Refuse,
     /// An operation on a pipe fails, and would succeed if it were tried again.
     IoError,

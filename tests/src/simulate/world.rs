@@ -435,7 +435,7 @@ fn check_duties() {
     });
     let Some(executor) = executor else { return };
     world(|w| w.looking = true);
-    let owes = executor.owes_something();
+    let owes = executor.has_duties();
     world(|w| {
         w.looking = false;
         if owes {

@@ -8,7 +8,7 @@ mod order;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use order::ROOMS;
+use order::{BESIDE, ROOMS};
 
 use crate::{
     is_test_file, module_of, paths,
@@ -211,13 +211,63 @@ fn files_of_rooms_use_lower_files_only() {
     let (sources, order) = (core(), order());
     let order: Vec<_> = order.iter().map(String::as_str).collect();
     for (path, _) in &sources {
-        let (room, name) = path.rsplit_once('/').unwrap_or(("", path));
-        let is_in_room = ROOMS.iter().any(|(other, _)| *other == room) && name != "mod.rs";
+        let (room, _) = path.split_once('/').unwrap_or(("", path));
+        let is_in_room = ROOMS.iter().any(|(other, _)| *other == room) && !path.ends_with("mod.rs");
         let times = order.iter().filter(|other| *other == path).count();
         assert_eq!(times, usize::from(is_in_room), "{path}: how often `calls/order.rs` has it");
     }
     let found = upward(&Rooms::new(&order, &sources));
     assert!(found.is_empty(), "lower files may not use higher ones:\n{}", found.join("\n"));
+}
+
+/// The room beside the path of a task that a file is in, if it is in one.
+fn beside(path: &str) -> Option<&str> {
+    let room = path.strip_prefix("scheduler/")?.split('/').next()?;
+    BESIDE.contains(&room).then_some(room)
+}
+
+/// The uses of rooms beside the path of a task by other rooms, a line each. What all rooms rest on (`config`, `core`, `state`, `upkeep`) uses none;
+/// what stands above them (`turn`, `erased`) may use all.
+fn across(rooms: &Rooms<'_>, above: &[&str]) -> Vec<String> {
+    let path = |file: usize| rooms.files[file].path.as_str();
+    let across = rooms.uses().into_iter().filter(|(by, of, _)| {
+        beside(path(*of)).is_some()
+            && beside(path(*of)) != beside(path(*by))
+            && !above.contains(&path(*by))
+    });
+    across.map(|(by, of, name)| format!("{} uses {name} of {}", path(by), path(of))).collect()
+}
+
+/// The path of a task reaches what is beside it by the traits of `core/faces.rs` alone.
+#[test]
+fn rooms_of_the_scheduler_use_no_other_room() {
+    let (sources, order) = (core(), order());
+    let order: Vec<_> = order.iter().map(String::as_str).collect();
+    let found = across(
+        &Rooms::new(&order, &sources),
+        &["scheduler/turn.rs", "scheduler/erased.rs", "scheduler/snapshot.rs"],
+    );
+    assert!(found.is_empty(), "a room may not use another one:\n{}", found.join("\n"));
+}
+
+/// The check itself.
+#[test]
+fn uses_across_rooms_are_seen() {
+    let named = |path: &str, source: &str| (path.to_owned(), source.to_owned());
+    let sources = [
+        named("scheduler/core/find.rs", "impl Worker { fn find(&self) { self.take_affine() } }"),
+        named("scheduler/waits/help.rs", "use crate::scheduler::placement::affine::Hints;"),
+        named("scheduler/placement/affine.rs", "impl Worker { fn take_affine(&self) {} }"),
+        named("scheduler/placement/dispatch.rs", "impl Worker { fn look(&self) { self.take_affine() } }"),
+        named("scheduler/erased.rs", "fn f() { x.take_affine() }"),
+    ];
+    let order: Vec<_> = sources.iter().map(|(path, _)| path.as_str()).collect();
+    let found = across(&Rooms::new(&order, &sources), &["scheduler/erased.rs"]);
+    let wanted = [
+        "scheduler/core/find.rs uses take_affine of scheduler/placement/affine.rs",
+        "scheduler/waits/help.rs uses Hints of scheduler/placement/affine.rs",
+    ];
+    assert_eq!(found, wanted);
 }
 
 /// The check itself, on files whose lower one uses the higher one.

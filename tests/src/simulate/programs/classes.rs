@@ -84,7 +84,7 @@ async fn held(env: Env, set: Option<WorkerSet>, polls: u32) {
     poll_fn(move |cx| {
         if let (Some(set), Some(here)) = (set, env.here()) {
             if !set.contains(here) {
-                fail(format!("{here:?} polls a task that is held to {set:?}"));
+                fail(format!("{here:?} polls a task that has an affinity to {set:?}"));
             }
         }
         task.as_mut().poll(cx)

@@ -57,7 +57,7 @@ fn body(
 fn leaf(env: Env, set: Option<WorkerSet>) {
     if let (Some(set), Some(here)) = (set, env.here()) {
         if !set.contains(here) {
-            fail(format!("{here:?} has a piece of a run that is held to {set:?}"));
+            fail(format!("{here:?} has a piece of a run that has an affinity to {set:?}"));
         }
     }
     work(&mut env.rng());

@@ -1,0 +1,215 @@
+//! Where a ready task goes, and which worker is woken for it.
+
+use super::{
+    context::{Here, SlotGuard, Worker},
+    executor::Scheduler,
+    slot::{Slots, WorkerSlot},
+};
+use crate::{
+    class::Class,
+    parts::{Parts, Switch},
+    platform::Platform,
+    queue::{chain::Chain, ring::Overflow},
+    scheduler::core::faces::{OwnQueues, Queues},
+    task::header::Ready,
+    trace::Event,
+};
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
+    /// Queues a task that was woken, from any context.
+    #[inline]
+    pub(crate) fn schedule(&'static self, ready: Ready) {
+        let here = self.current();
+        match here {
+            Some((_, slot)) if slot.lifo.is_in_user_code() => {
+                self.trace_wake(here, &ready);
+                self.queue_in_user_code(slot, ready);
+            }
+            _ => self.schedule_outside(here, ready),
+        }
+    }
+
+    #[inline(never)]
+    fn schedule_outside(&'static self, here: Here<'_, RING, S::Parts>, ready: Ready) {
+        let _guard = self.guard_between_steps(here);
+        self.trace_wake(here, &ready);
+        self.queue_outside(ready);
+    }
+
+    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the
+    /// caller is done. In the midst of a step a call is at work there in any case.
+    pub(crate) fn guard_between_steps(
+        &'static self,
+        here: Here<'_, RING, S::Parts>,
+    ) -> Option<SlotGuard<P, S, RING>> {
+        // A handler on the worker keeps off (INV-LOCAL), and is over before that goes on.
+        let (id, slot) = here.filter(|_| !self.platform.is_handler())?;
+        let is_between = slot.local.calls.get() == 0 && slot.is_online();
+        is_between.then(|| SlotGuard::enter(self, id))
+    }
+
+    /// Before the task is queued, as it may be over afterwards.
+    #[inline(always)]
+    pub(crate) fn trace_wake(&self, by: Here<'_, RING, S::Parts>, ready: &Ready) {
+        self.trace(by, Event::Wake(ready.as_ptr().as_ptr().addr()));
+    }
+
+    /// Queues a task that user code of the worker whose slot it is has woken or spawned, or a handler that has interrupted that code.
+    #[inline(always)]
+    pub(crate) fn queue_in_user_code(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        let mut ready = ready;
+        if ready.is_special::<S::Parts>() {
+            let Some(normal) = self.schedule_special(Some(slot), ready) else { return };
+            ready = normal;
+        }
+        if self.platform.is_handler() {
+            return self.schedule_in_handler(slot, ready);
+        }
+        // INV-USER-CODE: an interrupt finds it down in the midst of an owner-only operation.
+        slot.lifo.set_in_user_code(false);
+        self.schedule_local(slot, ready);
+        slot.lifo.set_in_user_code(true);
+    }
+
+    /// Queues a task that was woken or spawned elsewhere.
+    pub(crate) fn queue_outside(&self, ready: Ready) {
+        let mut ready = ready;
+        if ready.is_special::<S::Parts>() {
+            let Some(normal) = self.schedule_special(None, ready) else { return };
+            ready = normal;
+        }
+        self.injector.push(ready);
+        self.notify();
+    }
+
+    /// A handler has interrupted a poll of the worker. The task must not wait for the end of that: another worker takes it, and a
+    /// sleeper is woken at once, even in a batch. Where no other worker may take it, it goes to the LIFO slot if that is free. No
+    /// handler touches the ring: it might have to move half of it.
+    #[cold]
+    fn schedule_in_handler(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        // Before the look: a handler that interrupts this one then leaves the slot alone.
+        slot.lifo.set_in_user_code(false);
+        let is_for_others = self.has_company() && self.config.stealing();
+        let has_room = slot.lifo.is_empty() && slot.local.lifo_cap.get() > 0;
+        let left = if is_for_others || !has_room { Some(ready) } else { slot.lifo.put(ready) };
+        slot.lifo.set_in_user_code(true);
+        if let Some(ready) = left {
+            self.injector.push(ready);
+            self.notify();
+        }
+    }
+
+    /// The newest task goes to the LIFO slot, the one before to the ring.
+    #[inline]
+    fn schedule_local(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if slot.local.lifo_cap.get() == 0 {
+            return self.schedule_in_ring(slot, ready);
+        }
+        match slot.lifo.put(ready) {
+            Some(ready) => self.push_by_class(slot, ready),
+            None => self.cover_lifo(slot),
+        }
+    }
+
+    /// The LIFO slot is not in use.
+    #[cold]
+    fn schedule_in_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if slot.is_blocked_in_place() {
+            self.injector.push(ready);
+            self.notify();
+        } else {
+            self.push_by_class(slot, ready);
+        }
+    }
+
+    /// Puts a task at the end of the worker's own ring for its class, which is not the urgent one.
+    ///
+    /// The caller is the worker, with the flag of INV-USER-CODE clear.
+    #[inline(never)]
+    pub(crate) fn push_ring(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
+        self.push_end(slot, class, ready);
+    }
+
+    /// As `push_ring`, for a task that has just been polled: in line, on the path of each task that yields.
+    #[inline(always)]
+    pub(crate) fn requeue(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        self.push_end(slot, Class::Normal, ready);
+    }
+
+    #[inline(always)]
+    fn push_end(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
+        debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
+        if let Some(classes) = self.classes.get().filter(|_| class == Class::Background) {
+            classes.note_background();
+        }
+        let ring = slot.ring_of(class).unwrap_or(&slot.ring);
+        // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
+        let overflow = unsafe { ring.push(ready) };
+        if let Overflow::None = overflow {
+            // Without stealing, others can take what left for the injector, and no more.
+            if self.has_company() && self.config.stealing() {
+                self.notify_of(slot);
+            }
+        } else {
+            self.shed(overflow, slot, class);
+        }
+    }
+
+    #[cold]
+    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
+        self.keep(overflow, slot, class);
+        if self.has_company() {
+            self.notify_of(slot);
+        }
+    }
+
+    /// What did not fit into a worker's ring goes to the injector for its class.
+    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
+        let injector = self.injector_of(class);
+        match overflow {
+            Overflow::None => {}
+            Overflow::One(ready) => injector.push(ready),
+            Overflow::Chain(chain) => {
+                slot.counters.overflows.add(1);
+                injector.push_chain(chain);
+            }
+        }
+    }
+
+    /// Puts a task that was in the LIFO slot, or in that of another worker, into the queue for its class.
+    pub(crate) fn push_by_class(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
+        if <S::Parts as Parts>::Classes::ON && ready.is_special::<S::Parts>() {
+            self.requeue_special(slot, ready);
+        } else {
+            self.push_ring(slot, Class::Normal, ready);
+        }
+    }
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
+    /// What is queued here goes to the injector, and a worker is woken for it. With the flag of INV-USER-CODE clear.
+    pub(crate) fn give_away(&self) {
+        let slot = self.slot();
+        debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
+        let mut chain = Chain::new();
+        if let Some(ready) = slot.lifo.take() {
+            chain.push_back(ready);
+        }
+        self.give_ring(Class::Normal, chain);
+        if <S::Parts as Parts>::Classes::ON {
+            self.give_ring(Class::Background, Chain::new());
+        }
+    }
+
+    /// The tasks of a ring go behind those of the chain, and all to the injector.
+    fn give_ring(&self, class: Class, mut chain: Chain) {
+        // SAFETY: INV-RING-OWNER: we are the worker.
+        while let Some(ready) = self.slot().ring_of(class).and_then(|ring| unsafe { ring.pop() }) {
+            chain.push_back(ready);
+        }
+        if !chain.is_empty() {
+            self.executor.injector_of(class).push_chain(chain);
+            self.executor.notify();
+        }
+    }
+}

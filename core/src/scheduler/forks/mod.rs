@@ -1,0 +1,4 @@
+//! Fork-join jobs and broadcasts.
+
+pub(crate) mod broadcast;
+pub(crate) mod jobs;

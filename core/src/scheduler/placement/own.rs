@@ -1,0 +1,98 @@
+//! A worker's own queues of tasks that are not like all others.
+
+use crate::{
+    class::Class,
+    parts::Parts,
+    queue::ring::Ring,
+    scheduler::{
+        core::{faces::OwnQueues, slot::WorkerSlot},
+        state::classes::{Hints, OwnClasses},
+    },
+    task::header::Ready,
+};
+
+impl<const RING: usize, F: Parts> OwnQueues<RING, F> for WorkerSlot<RING, F> {
+    fn is_hinted(&self) -> bool {
+        self.classes.get().is_some_and(|own| own.is_hinted(Hints::TASKS))
+    }
+
+    #[inline(always)]
+    fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>> {
+        match class {
+            Class::Background => self.classes.get().map(|classes| &classes.ring),
+            _ => Some(&self.ring),
+        }
+    }
+
+    #[inline]
+    fn has_queued(&self) -> bool {
+        !self.ring.is_empty() || self.classes.get().is_some_and(|classes| !classes.ring.is_empty())
+    }
+
+    fn queued(&self) -> usize {
+        self.ring.len() + self.classes.get().map_or(0, |classes| classes.ring.len())
+    }
+
+    unsafe fn pop_pinned(&self) -> Option<Ready> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.classes
+                .get()
+                .and_then(|own| own.urgent.pop())
+                .or_else(|| self.inbox.pop())
+                .or_else(|| self.pop_pinned_of(Class::Background))
+        }
+    }
+
+    unsafe fn has_pinned(&self) -> bool {
+        // SAFETY: as the caller promises.
+        unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_pinned()) }
+    }
+
+    fn has_mail(&self) -> bool {
+        self.inbox.has_mail() || self.classes.get().is_some_and(OwnClasses::has_mail)
+    }
+
+    unsafe fn put_back(&self) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            self.inbox.put_back();
+            if let Some(classes) = self.classes.get() {
+                classes.inbox.put_back();
+            }
+        }
+    }
+}
+
+impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
+    /// Queues a task that is pinned to the worker.
+    ///
+    /// Returns the class whose queue it is in. It is read once: another context may boost the task meanwhile.
+    pub(crate) fn push_pinned(&self, ready: Ready) -> Class {
+        let Some(classes) = self.classes.get() else {
+            self.inbox.push(ready);
+            return Class::Normal;
+        };
+        let class = ready.class();
+        match class {
+            Class::Urgent => classes.urgent.push(ready),
+            Class::Normal => self.inbox.push(ready),
+            Class::Background => classes.inbox.push(ready),
+        }
+        class
+    }
+
+    /// The next of them of a class that is not the urgent one.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn pop_pinned_of(&self, class: Class) -> Option<Ready> {
+        // SAFETY: as the caller promises.
+        unsafe {
+            match class {
+                Class::Background => self.classes.get()?.inbox.pop(),
+                _ => self.inbox.pop(),
+            }
+        }
+    }
+}
