@@ -9,7 +9,9 @@ use core::{
 };
 use std::thread;
 
-use filch_linux::{runtime::BuildError, Runtime, TaskOptions, time::sleep, spawn_with, task::yield_now};
+use filch_linux::{
+    Runtime, TaskOptions, runtime::BuildError, spawn_with, task::yield_now, time::sleep,
+};
 
 #[track_caller]
 fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static) {

@@ -49,7 +49,8 @@ fn main() {
         // Not the port of a console that is in use.
         console_subscriber::ConsoleLayer::builder().server_addr(([127, 0, 0, 1], 0)).init();
     }
-    let runtime: Runtime = filch_linux::Builder::new().workers(1).build().expect("a thread can start");
+    let runtime: Runtime =
+        filch_linux::Builder::new().workers(1).build().expect("a thread can start");
     let yields = best(&runtime, yield_many) / (TASKS * YIELDS);
     println!("yield: {yields:?}");
     println!("spawn and join: {:?}", best(&runtime, spawn_join) / SPAWNS);

@@ -122,8 +122,9 @@ fn a_console_sees_tasks_polls_wakes_and_lost_wakers() {
     let line = line!() + 1;
     let waiting = handle.spawn_with(TaskOptions::new().name("waits"), flag.wait()).unwrap();
     let lost = handle.spawn_with(named("loses"), loses_its_waker()).unwrap();
-    let sleeps = handle
-        .spawn_with(named("sleeps"), async { filch_linux::time::sleep(Duration::from_millis(1)).await });
+    let sleeps = handle.spawn_with(named("sleeps"), async {
+        filch_linux::time::sleep(Duration::from_millis(1)).await
+    });
     let computes = handle.spawn_blocking_with(named("computes"), || 7).unwrap();
     runtime.block_on(async {
         yields.await.unwrap();

@@ -55,10 +55,13 @@ fn run(row: &Row, tokio: bool) -> ! {
     let runtime = filch_linux::Builder::new().workers(2).tokio(tokio).build().expect("a runtime");
     // Futures that are not `Send` are polled by a local task, the others by a worker too.
     let test = row.test;
-    let pinned = runtime.handle().spawn_with(TaskOptions::new().pinned(filch_linux::runtime::WorkerId::new(0)), async move {
-        let local = filch_linux::spawn_local(timeout(LIMIT, test()));
-        local.expect("from a pinned task").await
-    });
+    let pinned = runtime.handle().spawn_with(
+        TaskOptions::new().pinned(filch_linux::runtime::WorkerId::new(0)),
+        async move {
+            let local = filch_linux::spawn_local(timeout(LIMIT, test()));
+            local.expect("from a pinned task").await
+        },
+    );
     let outcome = runtime.block_on(pinned.expect("there is such a worker"));
     let status = match outcome {
         Ok(Ok(Ok(Ok(())))) => 0,

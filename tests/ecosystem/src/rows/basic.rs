@@ -9,7 +9,10 @@ use core::{
 };
 use std::sync::Arc;
 
-use filch_linux::{task::{JoinSet, yield_now}, spawn, spawn_blocking};
+use filch_linux::{
+    spawn, spawn_blocking,
+    task::{JoinSet, yield_now},
+};
 use futures::{SinkExt, StreamExt};
 
 use super::row;
@@ -24,7 +27,12 @@ pub(super) fn rows() -> Vec<Row> {
         row!("async-stream", "`stream!`", async_stream, ""),
         row!("async-trait", "trait object", async_trait, ""),
         row!("backon", "retries, with this runtime's sleep", backon_ours, ""),
-        row!("backon", "retries, with its own sleep", backon_own, "`.sleep(filch_linux::time::sleep)`"),
+        row!(
+            "backon",
+            "retries, with its own sleep",
+            backon_own,
+            "`.sleep(filch_linux::time::sleep)`"
+        ),
         row!("bytes", "buffers between tasks", bytes, ""),
         row!(
             "crossbeam",
