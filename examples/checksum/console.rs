@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write as _};
 
 use filch_examples::names::{quote, reason};
-use filch_std::{Metrics, WorkerMetrics};
+use filch_std::runtime::{Metrics, WorkerMetrics};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Both outputs. Neither may write into the line of the progress bar.

@@ -28,7 +28,7 @@ use std::time::Instant;
 use filch::JoinHandle;
 use filch_examples::args::{self, Command};
 use filch_examples::{names, walk};
-use filch_std::{JoinSet, Runtime};
+use filch_std::{Runtime, task::JoinSet};
 use sha2::{Digest, Sha256};
 
 use crate::console::{Console, Totals};
@@ -65,7 +65,7 @@ fn print_sums(
     paths: Vec<OsString>,
     mut console: Console,
 ) -> ExitCode {
-    let workers = workers.map_or_else(filch_std::available_workers, NonZero::get);
+    let workers = workers.map_or_else(filch_std::runtime::available_workers, NonZero::get);
     let runtime = match Runtime::builder().workers(workers).build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -223,7 +223,7 @@ async fn try_hash_file(path: &OsStr, buffer: &mut [u8]) -> io::Result<Sum> {
             Ok(length) => {
                 hasher.update(&buffer[..length]);
                 bytes += length as u64;
-                filch_std::yield_now().await;
+                filch_std::task::yield_now().await;
             }
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error),

@@ -14,7 +14,7 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::{Builder, Runtime, TaskOptions, builder, spawn_with, time, yield_now};
+use filch_linux::{Builder, Runtime, TaskOptions, spawn_with, task::yield_now, time};
 
 const HELP: &str = "\
 Usage: faults blocking|lost|starved FILE
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let runtime = run(builder().name("faults").recorder(1 << 14));
+    let runtime = run(Builder::new().name("faults").recorder(1 << 14));
     let saved = match runtime.handle().snapshot() {
         Some(snapshot) => snapshot.save(file),
         None => Ok(()),

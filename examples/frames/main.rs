@@ -22,7 +22,7 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::{LocalRuntime, Turn, builder, net::UnixStream, spawn_blocking, time};
+use filch_linux::{Builder, LocalRuntime, net::UnixStream, runtime::Turn, spawn_blocking, time};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 const HELP: &str = "\
@@ -74,7 +74,7 @@ fn run(frames: u32, by_fd: bool) -> Result<(), Box<dyn Error>> {
     let (post, events) = channel();
     // The loop may have ended: then nothing is left to be told.
     let on_wake = move || post.send(WakeUp).unwrap_or_default();
-    let runtime = builder().on_wake(on_wake).build_local()?;
+    let runtime = Builder::new().on_wake(on_wake).build_local()?;
     let scene = Rc::new(RefCell::new(Scene::default()));
     play(&runtime, &scene)?;
     let (begin, mut wakes) = (Instant::now(), 0);
@@ -168,7 +168,7 @@ fn play(runtime: &LocalRuntime, scene: &Rc<RefCell<Scene>>) -> Result<(), Box<dy
                     Ok(score) if send.send(score).await.is_ok() => {}
                     _ => return,
                 }
-                filch_linux::sleep(Duration::from_millis(20)).await;
+                filch_linux::time::sleep(Duration::from_millis(20)).await;
             }
         })?
         .detach();

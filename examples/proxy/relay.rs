@@ -8,7 +8,10 @@ use core::{
 use std::{io, net::Shutdown, sync::Arc};
 
 use filch_examples::{names::reason, options::HostPort};
-use filch_linux::{Instant, net::TcpStream, time};
+use filch_linux::{
+    net::TcpStream,
+    time::{self, Instant},
+};
 use futures_util::future::{Either, select};
 
 /// The bytes held for each direction.

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
 enum Failure {
     Usage(String),
     Read(OsString, io::Error),
-    Start(filch_std::BuildError),
+    Start(filch_std::runtime::BuildError),
     Write(io::Error),
 }
 

@@ -77,7 +77,7 @@ impl Server {
         let name = self.name;
         let recorded = self.trace.is_some() || self.inspect.is_some();
         let records = if recorded { RECORDS } else { 0 };
-        let builder = filch_linux::builder().name(self.name).recorder(records);
+        let builder = filch_linux::Builder::new().name(self.name).recorder(records);
         let runtime = match self.workers {
             Some(workers) => builder.workers(workers.get()).build(),
             None => builder.build(),

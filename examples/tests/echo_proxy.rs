@@ -12,9 +12,10 @@ use std::{
 };
 
 use filch_linux::{
-    JoinSet, Runtime,
+    Runtime,
     net::{TcpListener, TcpStream},
-    time, yield_now,
+    task::{JoinSet, yield_now},
+    time,
 };
 use filch_test_support::rng;
 use futures_util::future::join;
@@ -28,7 +29,7 @@ fn byte(stream: u64, at: u64) -> u8 {
 }
 
 fn runtime() -> Runtime {
-    filch_linux::builder().workers(2).build().unwrap()
+    filch_linux::Builder::new().workers(2).build().unwrap()
 }
 
 /// Writes so many bytes of a stream, in chunks of random sizes, with pauses.

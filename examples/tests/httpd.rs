@@ -94,7 +94,7 @@ fn hypers_client_is_served() -> Result<(), Error> {
     let _watchdog = watchdog();
     let server = Server::start("httpd", &["--workers", "2"]);
     let addr = server.addr;
-    filch_linux::builder().workers(2).build()?.block_on(async {
+    filch_linux::Builder::new().workers(2).build()?.block_on(async {
         let clients = (0..20).map(|client| {
             spawn(async move {
                 let stream = TcpStream::connect_addr(addr).await?;

@@ -249,7 +249,7 @@ fn http2_ends_in_peace() {
     let server = Server::start("httpd", &["--workers", "2", "--grace", "60"]);
     let (addr, answered) = (server.addr, AtomicUsize::new(0));
     let answered: &'static AtomicUsize = Box::leak(Box::new(answered));
-    let runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     let clients: Vec<_> = (0..4)
         .map(|_| {
             runtime.spawn(async move {

@@ -174,7 +174,7 @@ macro_rules! entries {
         #[doc = concat!("#[", $krate, "::test(paused)]")]
         /// #[should_panic(expected = "the next day")]
         /// async fn a_day_passes() {
-        #[doc = concat!("    ", $krate, "::sleep(core::time::Duration::from_secs(86_400)).await;")]
+        #[doc = concat!("    ", $krate, "::time::sleep(core::time::Duration::from_secs(86_400)).await;")]
         ///     panic!("the next day");
         /// }
         /// ```

@@ -11,7 +11,7 @@ use core::{
 use std::io;
 
 use filch::io::{Direction, Event, Ready};
-use filch_std::{Handle, budgeted};
+use filch_std::{Handle, task::budgeted};
 use rustix::fd::AsFd;
 
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
 /// - The file descriptor that [`AsFd`] shows must be the same as long as this lives. It may be a reference to one.
 /// - Operations are tried first: one that succeeds at once makes no system call but its own.
 /// - An operation that a signal interrupts is tried again. Each success spends a unit of the task's
-///   budget ([`consume_budget`](crate::consume_budget)).
+///   budget ([`consume_budget`](crate::task::consume_budget)).
 /// - Register a socket after `connect` has been called on it: before that, it counts as hung up.
 /// - If other code closes the file, later operations fail; an operation that already waits is not
 ///   woken.
@@ -39,7 +39,7 @@ use crate::{
 ///
 /// ```
 /// use std::{io::{Read, Write}, os::unix::net::UnixStream};
-/// # let runtime = filch_io::builder().workers(1).build().unwrap();
+/// # let runtime = filch_io::Builder::new().workers(1).build().unwrap();
 /// # runtime.block_on(async {
 /// let (a, mut b) = UnixStream::pair()?;
 /// let a = filch_io::Async::new(a)?;
@@ -53,7 +53,7 @@ use crate::{
 /// All its operations:
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use core::future::poll_fn;
 /// use std::{io::{Read, Write}, net::{TcpListener, TcpStream}};
 /// use filch_io::Async;
@@ -123,8 +123,8 @@ impl<T: AsFd> Async<T> {
     ///
     /// ```
     /// use std::{io::{Read, Write}, os::unix::net::UnixStream};
-    /// use filch_io::{Async, Direction, Ready};
-    /// let runtime = filch_io::builder().workers(1).build()?;
+    /// use filch_io::{Async, io::{Direction, Ready}};
+    /// let runtime = filch_io::Builder::new().workers(1).build()?;
     /// let (mut peer, stream) = UnixStream::pair()?;
     /// stream.set_nonblocking(true)?;
     /// // From outside of the runtime.

@@ -1,24 +1,31 @@
 //! The options of a runtime with I/O.
 
-use filch_std::{BuildError, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn};
+use filch_std::{
+    internal::RuntimeBuilder,
+    runtime::{BuildError, Host, LocalRuntimeOn, RuntimeOn},
+};
 
-use crate::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtime};
+use crate::{
+    LocalRuntime, Runtime,
+    runtime::{PausableLocalRuntime, PausableRuntime, Polling},
+};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
-/// use filch_io::{LocalRuntime, PausableLocalRuntime, PausableRuntime, Polling, Runtime};
-/// let runtime: Runtime = filch_io::builder().workers(2).name("server").build()?;
+/// use filch_io::{LocalRuntime, Runtime, runtime::{PausableLocalRuntime, PausableRuntime, Polling}};
+/// let runtime: Runtime = filch_io::Builder::new().workers(2).name("server").build()?;
 /// assert!(runtime.handle().host::<Polling>().is_some());
 /// let tested: PausableRuntime = filch_io::Builder::new().build_pausable()?;
 /// tested.block_on(async { filch_io::time::pause() });
 ///
-/// let local: LocalRuntime = filch_io::builder().build_local()?;
+/// let local: LocalRuntime = filch_io::Builder::new().build_local()?;
 /// assert_eq!(local.block_on(async { 7 }), 7);
-/// let tested: PausableLocalRuntime = filch_io::builder().build_local_pausable()?;
+/// let tested: PausableLocalRuntime = filch_io::Builder::new().build_local_pausable()?;
 /// tested.block_on(async { filch_io::time::pause() });
-/// # Ok::<(), filch_io::BuildError>(())
+/// # Ok::<(), filch_io::runtime::BuildError>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,
@@ -39,7 +46,7 @@ impl RuntimeBuilder for Builder {
 }
 
 impl Builder {
-    /// The defaults; as [`builder`].
+    /// The defaults.
     pub fn new() -> Self {
         Self { inner: filch_std::Builder::new() }
     }

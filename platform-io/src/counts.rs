@@ -7,7 +7,7 @@ use core::{
     time::Duration,
 };
 
-use filch_std::{IoMetrics, WorkerId};
+use filch_std::runtime::{IoMetrics, WorkerId};
 
 /// The counters of one worker, which alone writes them, on lines of its own.
 #[derive(Debug, Default)]

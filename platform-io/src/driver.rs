@@ -1,6 +1,6 @@
 //! What the types of I/O need of a host: [`Driver`]. For hosts; programs do not need it.
 //!
-//! A host that shows a `Driver` by [`Host::io`](filch_std::Host::io) makes all types of this crate work on its runtimes. It waits for
+//! A host that shows a `Driver` by [`Host::io`](filch_std::runtime::Host::io) makes all types of this crate work on its runtimes. It waits for
 //! events however it likes, and hands each to [`Driver::deliver`].
 
 use core::fmt;
@@ -13,7 +13,7 @@ use filch::{
     atomic::{AtomicU32, Ordering},
     io::{Direction, Readiness, Ready},
 };
-use filch_std::{IoMetrics, WorkerId};
+use filch_std::runtime::{IoMetrics, WorkerId};
 use rustix::fd::BorrowedFd;
 
 use crate::{counts::All, slab::Slab};
@@ -56,6 +56,7 @@ pub trait Watch: fmt::Debug + Send + Sync + 'static {
 
 /// When a source is told that it is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Mode {
     /// Whenever it becomes ready. An end or an error may come together with bytes, and is no event of its own then: it is marked by
     /// [`Ready::ERROR`].
@@ -82,7 +83,7 @@ pub fn lament(error: &dyn fmt::Display) {
 /// use std::{io, sync::Arc};
 /// use filch::io::{Direction, Readiness, Ready};
 /// use filch_io::driver::{Counts, Driver, Key, Mode, Watch};
-/// use filch_std::WorkerId;
+/// use filch_std::runtime::WorkerId;
 /// use rustix::fd::BorrowedFd;
 ///
 /// /// Watches nothing, as in a simulation whose events are made up.
@@ -103,7 +104,7 @@ pub fn lament(error: &dyn fmt::Display) {
 /// let key = Key::from_bits(7);
 /// assert!(!driver.deliver(key, Ready::READABLE), "that source is gone");
 /// assert!(!driver.deliver_at(key.index(), Ready::ALL));
-/// assert_eq!(key.bits(), 7);
+/// assert_eq!(key.to_bits(), 7);
 /// // Another wait, which the alarm ends.
 /// counts.wait(None);
 /// counts.alarm();
@@ -166,7 +167,7 @@ impl Driver {
         self.counts.of(worker)
     }
 
-    /// What all workers have counted, for [`Host::io_metrics`](filch_std::Host::io_metrics).
+    /// What all workers have counted, for [`Host::io_metrics`](filch_std::runtime::Host::io_metrics).
     pub fn metrics(&self) -> IoMetrics {
         self.counts.snapshot()
     }

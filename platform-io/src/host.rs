@@ -1,27 +1,27 @@
 //! What the hosts of this workspace do alike, and the builders of their runtimes: workers that do not listen sleep on their words, and all of them do once the system
 //! refuses to wait for I/O.
 
-/// Methods of [`Host`](filch_std::Host), over the fields `futex` and `driver`.
+/// Methods of [`Host`](filch_std::runtime::Host), over the fields `futex` and `driver`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! host_methods {
     () => {
-        fn now(&self) -> $crate::Instant {
+        fn now(&self) -> $crate::time::Instant {
             self.futex.now()
         }
 
         unsafe fn wait(
             &self,
-            me: $crate::WorkerId,
+            me: $crate::runtime::WorkerId,
             word: &::filch::atomic::AtomicU32,
             expected: u32,
-            deadline: Option<$crate::Instant>,
+            deadline: Option<$crate::time::Instant>,
         ) {
             // SAFETY: the caller's.
             unsafe { self.futex.wait(me, word, expected, deadline) };
         }
 
-        fn wake(&self, worker: $crate::WorkerId, word: &::filch::atomic::AtomicU32) {
+        fn wake(&self, worker: $crate::runtime::WorkerId, word: &::filch::atomic::AtomicU32) {
             self.futex.wake(worker, word);
         }
 
@@ -34,7 +34,7 @@ macro_rules! host_methods {
             Some(&self.driver)
         }
 
-        fn io_metrics(&self) -> Option<$crate::IoMetrics> {
+        fn io_metrics(&self) -> Option<$crate::runtime::IoMetrics> {
             Some(self.driver.metrics())
         }
 
@@ -42,7 +42,7 @@ macro_rules! host_methods {
             &self,
             word: &::filch::atomic::AtomicU32,
             expected: u32,
-            deadline: Option<$crate::Instant>,
+            deadline: Option<$crate::time::Instant>,
         ) {
             self.futex.block(word, expected, deadline);
         }
@@ -61,10 +61,10 @@ macro_rules! reactor_methods {
     () => {
         unsafe fn listen(
             &self,
-            me: $crate::WorkerId,
+            me: $crate::runtime::WorkerId,
             word: &::filch::atomic::AtomicU32,
             expected: u32,
-            deadline: Option<$crate::Instant>,
+            deadline: Option<$crate::time::Instant>,
         ) -> bool {
             if self.is_broken() {
                 // Ordering: pairs with the fence in `interrupt`: either that one sees that it is broken, or the futex sees the
@@ -77,7 +77,7 @@ macro_rules! reactor_methods {
             self.hear(me, word, expected, deadline)
         }
 
-        fn interrupt(&self, worker: $crate::WorkerId, word: &::filch::atomic::AtomicU32) {
+        fn interrupt(&self, worker: $crate::runtime::WorkerId, word: &::filch::atomic::AtomicU32) {
             self.ring();
             // Ordering: see `listen`.
             ::filch::atomic::fence(::filch::atomic::Ordering::SeqCst);
@@ -93,16 +93,11 @@ macro_rules! reactor_methods {
 #[macro_export]
 macro_rules! host_builder {
     ($host:ident, $poller:literal) => {
-        /// The options of a runtime, at the defaults of `filch-std`.
-        pub fn builder() -> Builder {
-            Builder::new()
-        }
-
-        impl ::filch_std::HasBuilder for $host {
+        impl ::filch_std::internal::HasBuilder for $host {
             type Builder = Builder;
         }
 
-        /// As [`builder`].
+        /// As [`Builder::new`].
         impl Default for Builder {
             fn default() -> Self {
                 Self::new()

@@ -2,9 +2,9 @@
 //! [`polling`](https://docs.rs/polling), and sockets that use it.
 //!
 //! ```
-//! use filch_io::{net::TcpListener, net::TcpStream};
+//! use filch_io::net::{TcpListener, TcpStream};
 //!
-//! let runtime = filch_io::builder().workers(2).build()?;
+//! let runtime = filch_io::Builder::new().workers(2).build()?;
 //! runtime.block_on(async {
 //!     let listener = TcpListener::bind("127.0.0.1:0").await?;
 //!     let addr = listener.local_addr()?;
@@ -75,6 +75,7 @@ pub mod net;
 pub mod nothing;
 #[cfg(feature = "polling")]
 mod polling;
+pub mod runtime;
 mod shown;
 mod slab;
 mod source;
@@ -83,54 +84,20 @@ mod source;
 pub mod tokio;
 mod whole;
 
-pub use filch::io::{Direction, Event, Ready};
 #[cfg(all(feature = "macros", feature = "polling"))]
 pub use filch_macros::{io_main as main, io_test as test};
 #[cfg(feature = "metrics")]
 pub use filch_std::prometheus;
 pub use filch_std::{
-    AbortHandle, Activity, Affinity, BlockingMetrics, BuildError, Class, ForkOptions, Handle, Host,
-    Instant, IoMetrics, JoinError, JoinHandle, JoinSet, LastWake, LongPoll, Metrics, NoRuntime,
-    Panic, Pausable, ResizeError, ScopedHandle, SpawnError, SpawnErrorKind, SpawnInfo, Survivors,
-    Task, TaskId, TaskInfo, TaskOptions, TaskScope, TaskTracker, ThreadRole, Timers, Totals,
-    Tracked, Turn, UnhandledPanic, WokenBy, WorkerId, WorkerMetrics, WorkerSet, available_workers,
-    block_on, budgeted, class, consume_budget, give_way, interval, parallel, payload, resume,
-    scope, set_class, set_deadline, shield, should_yield, sleep, sleep_until, spawn,
-    spawn_blocking, spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, time, timeout,
-    try_spawn, unconstrained, yield_now,
+    Handle, JoinError, JoinHandle, TaskOptions, block_on, parallel, spawn, spawn_blocking,
+    spawn_local, spawn_with, task, time,
 };
-#[cfg(feature = "observe")]
-pub use filch_std::{ClassMetrics, Histogram, Snapshot};
+
+/// What an [`Async`] says of its file.
+pub mod io {
+    pub use filch::io::{Direction, Event, Ready};
+}
 
 pub use crate::async_fd::Async;
 #[cfg(feature = "polling")]
-pub use crate::{
-    builder::{Builder, builder},
-    polling::Polling,
-};
-
-/// A runtime whose workers sleep in a poller. From its `new` for one with the defaults, or from a [`Builder`].
-///
-/// ```
-/// let runtime = filch_io::Runtime::new()?;
-/// assert_eq!(runtime.block_on(async { filch_io::spawn(async { 3 + 4 }).await })?, 7);
-/// let small = filch_io::Runtime::builder().workers(1).build()?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[cfg(feature = "polling")]
-pub type Runtime = filch_std::RuntimeOn<Polling>;
-
-/// A runtime with a clock that tests can stop. Made by [`Builder::build_pausable`].
-#[cfg(feature = "polling")]
-pub type PausableRuntime = filch_std::RuntimeOn<Pausable<Polling>>;
-
-/// A runtime of one thread, which sleeps in a poller. Made by [`Builder::build_local`].
-///
-/// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor where there is
-/// one.
-#[cfg(feature = "polling")]
-pub type LocalRuntime = filch_std::LocalRuntimeOn<Polling>;
-
-/// A runtime of one thread with a clock that tests can stop. Made by [`Builder::build_local_pausable`].
-#[cfg(feature = "polling")]
-pub type PausableLocalRuntime = filch_std::LocalRuntimeOn<Pausable<Polling>>;
+pub use crate::runtime::{Builder, LocalRuntime, Runtime};

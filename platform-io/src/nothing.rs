@@ -7,7 +7,7 @@ use core::{
 };
 use std::io;
 
-use filch_std::budgeted;
+use filch_std::task::budgeted;
 
 /// Nothing was done, and that has succeeded.
 #[inline]

@@ -11,7 +11,7 @@ use filch::{
     atomic::{AtomicPtr, AtomicU32, Ordering},
     io::{Readiness, Ready},
 };
-use filch_std::contain;
+use filch_std::internal::contain;
 
 /// Entries in one chunk.
 const CHUNK: usize = 512;
@@ -41,11 +41,11 @@ pub struct Key(u64);
 impl Key {
     /// The key as one number, never `u64::MAX`.
     #[inline]
-    pub fn bits(self) -> u64 {
+    pub fn to_bits(self) -> u64 {
         self.0
     }
 
-    /// The key that [`bits`](Self::bits) gave. Any other number is that of a source that is gone, or of another one.
+    /// The key that [`to_bits`](Self::to_bits) gave. Any other number is that of a source that is gone, or of another one.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)

@@ -14,7 +14,7 @@ use filch::{
     atomic::{AtomicBool, Ordering},
     io::{Direction, Event, Readiness, Ready},
 };
-use filch_std::{Handle, budgeted};
+use filch_std::{Handle, task::budgeted};
 #[cfg(feature = "observe")]
 use rustix::fd::AsRawFd;
 use rustix::fd::BorrowedFd;
@@ -324,7 +324,7 @@ mod tests {
     };
 
     fn on_runtime(test: impl Future<Output = ()>) {
-        crate::builder().workers(2).build().unwrap().block_on(test);
+        crate::Builder::new().workers(2).build().unwrap().block_on(test);
     }
 
     fn pair() -> (Async<UnixStream>, Async<UnixStream>) {

@@ -2,25 +2,33 @@
 
 use std::io;
 
-use filch_std::{BuildError, Handle, Host, LocalRuntimeOn, RuntimeBuilder, RuntimeOn, ThreadRole};
+use filch_std::{
+    Handle,
+    internal::RuntimeBuilder,
+    runtime::{BuildError, Host, LocalRuntimeOn, RuntimeOn, ThreadRole},
+};
 
-use crate::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
+use crate::{
+    LocalRuntime, Runtime,
+    runtime::{Linux, PausableLocalRuntime, PausableRuntime},
+};
 
 /// The options of a runtime: those of [`filch_std::Builder`], by the same names.
 ///
 /// ```
-/// use filch_linux::{Linux, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime};
-/// let runtime: Runtime = filch_linux::builder().workers(2).name("server").build()?;
+/// use filch_linux::{LocalRuntime, Runtime, runtime::{Linux, PausableLocalRuntime, PausableRuntime}};
+/// let runtime: Runtime = filch_linux::Builder::new().workers(2).name("server").build()?;
 /// assert!(runtime.handle().host::<Linux>().is_some());
 /// let tested: PausableRuntime = filch_linux::Builder::new().build_pausable()?;
 /// tested.block_on(async { filch_linux::time::pause() });
 ///
-/// let local: LocalRuntime = filch_linux::builder().build_local()?;
+/// let local: LocalRuntime = filch_linux::Builder::new().build_local()?;
 /// assert_eq!(local.block_on(async { 7 }), 7);
-/// let tested: PausableLocalRuntime = filch_linux::builder().build_local_pausable()?;
+/// let tested: PausableLocalRuntime = filch_linux::Builder::new().build_local_pausable()?;
 /// tested.block_on(async { filch_linux::time::pause() });
-/// # Ok::<(), filch_linux::BuildError>(())
+/// # Ok::<(), filch_linux::runtime::BuildError>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     inner: filch_std::Builder,
@@ -56,7 +64,7 @@ impl Builder {
     ///
     /// ```
     /// use filch_linux::fs::{Way, way};
-    /// let runtime = filch_linux::builder().workers(1).io_uring(false).build()?;
+    /// let runtime = filch_linux::Builder::new().workers(1).io_uring(false).build()?;
     /// assert_eq!(runtime.block_on(async { way() })?, Way::Pool);
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
@@ -104,7 +112,7 @@ impl Builder {
 }
 
 impl Builder {
-    /// The defaults; as [`builder`].
+    /// The defaults.
     pub fn new() -> Self {
         Self {
             inner: filch_std::Builder::new(),
@@ -121,9 +129,9 @@ impl Builder {
     /// what it costs.
     ///
     /// ```
-    /// let runtime = filch_linux::builder().workers(1).tokio(false).build()?;
+    /// let runtime = filch_linux::Builder::new().workers(1).tokio(false).build()?;
     /// assert!(runtime.block_on(async { tokio::runtime::Handle::try_current().is_err() }));
-    /// # Ok::<(), filch_linux::BuildError>(())
+    /// # Ok::<(), filch_linux::runtime::BuildError>(())
     /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio(mut self, on: bool) -> Self {

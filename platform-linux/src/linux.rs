@@ -8,7 +8,10 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 use filch_io::driver::{Driver, Key, Mode, lament};
-use filch_std::{BesideSlot, Entry, Futex, Host, Pollable};
+use filch_std::{
+    internal::{BesideSlot, Entry},
+    runtime::{Futex, Host, Pollable},
+};
 
 use crate::poller::{Events, Poller};
 
@@ -195,11 +198,11 @@ impl Linux {
     /// The tokio runtime beside the runtime, for threads that are not in it; `None` if there is none, or if it has ended.
     ///
     /// ```
-    /// let runtime = filch_linux::builder().workers(1).tokio(true).build()?;
-    /// let tokio = runtime.handle().host::<filch_linux::Linux>().and_then(|host| host.tokio());
+    /// let runtime = filch_linux::Builder::new().workers(1).tokio(true).build()?;
+    /// let tokio = runtime.handle().host::<filch_linux::runtime::Linux>().and_then(|host| host.tokio());
     /// let _entered = tokio.as_ref().map(|tokio| tokio.enter());
     /// assert!(tokio::runtime::Handle::try_current().is_ok());
-    /// # Ok::<(), filch_linux::BuildError>(())
+    /// # Ok::<(), filch_linux::runtime::BuildError>(())
     /// ```
     #[cfg(feature = "tokio")]
     pub fn tokio(&self) -> Option<tokio::runtime::Handle> {
@@ -245,7 +248,7 @@ mod tests {
         let (one, other) = (Linux::new().unwrap(), Linux::new().unwrap());
         let (fd, mut peer) = UnixStream::pair().unwrap();
         let key = one.driver.key().unwrap();
-        one.poller.watch(fd.as_fd(), key.bits(), false).unwrap();
+        one.poller.watch(fd.as_fd(), key.to_bits(), false).unwrap();
         peer.write_all(b"!").unwrap();
         let (awake, at_once) = (AtomicU32::new(0), Some(Instant::ZERO));
         // SAFETY: this thread alone plays worker 0 of either host.

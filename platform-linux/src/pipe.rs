@@ -1,7 +1,7 @@
 //! Pipes.
 //!
 //! ```
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! let (sender, receiver) = filch_linux::pipe::pipe()?;
 //! sender.write(b"hello").await?;
 //! drop(sender);
@@ -40,7 +40,7 @@ use crate::Async;
 /// The calling thread is in no runtime; errors of the operating system.
 ///
 /// ```
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use std::io::{IoSlice, IoSliceMut, Write};
 /// use filch_linux::pipe::{Receiver, Sender, pipe};
 /// let (sender, receiver): (Sender, Receiver) = pipe()?;

@@ -214,11 +214,11 @@ impl Poller {
 
 impl Watch for Poller {
     fn add(&self, fd: BorrowedFd<'_>, key: Key) -> io::Result<()> {
-        self.watch(fd, key.bits(), false)
+        self.watch(fd, key.to_bits(), false)
     }
 
     fn arm(&self, fd: BorrowedFd<'_>, key: Key, _: Direction, _: &Readiness) -> io::Result<()> {
-        self.modify(fd, key.bits(), true)
+        self.modify(fd, key.to_bits(), true)
     }
 
     fn delete(&self, fd: BorrowedFd<'_>) {

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use filch_linux::{recorder, signal::SignalKind};
 //!
-//! let runtime = filch_linux::builder().recorder(4096).build()?;
+//! let runtime = filch_linux::Builder::new().recorder(4096).build()?;
 //! recorder::save_on_crash(*runtime.handle(), "crash.trace")?;
 //! runtime.block_on(async {
 //!     // `kill -USR2 PID`, then `filch-trace summary filch.trace`.
@@ -34,7 +34,10 @@ use std::{
     thread,
 };
 
-use filch_std::{Handle, JoinHandle, LongPoll, NoRuntime};
+use filch_std::{
+    Handle, JoinHandle,
+    runtime::{LongPoll, NoRuntime},
+};
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::signal::{SignalKind, signal};
@@ -69,12 +72,12 @@ pub fn save_on(
 ///
 /// ```no_run
 /// use core::time::Duration;
-/// let runtime = filch_linux::builder()
+/// let runtime = filch_linux::Builder::new()
 ///     .recorder(4096)
 ///     .poll_limit(Some(Duration::from_millis(10)))
 ///     .on_long_poll(filch_linux::recorder::save_long_poll("long-poll.trace"))
 ///     .build()?;
-/// # Ok::<(), filch_linux::BuildError>(())
+/// # Ok::<(), filch_linux::runtime::BuildError>(())
 /// ```
 pub fn save_long_poll(path: impl Into<PathBuf>) -> impl Fn(LongPoll) + Send + Sync + 'static {
     let (path, writes) = (path.into(), Arc::new(AtomicBool::new(false)));

@@ -8,7 +8,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use filch_std::{Handle, Threads, contain};
+use filch_std::{
+    Handle,
+    internal::{Threads, contain},
+};
 use rustix::event::{PollFd, PollFlags, poll};
 
 /// The most bytes of one write.

@@ -20,7 +20,11 @@ use std::{
 };
 
 use common::{Flag, pair, runtime, until, watchdog};
-use filch_linux::{Async, Direction, Ready, spawn};
+use filch_linux::{
+    Async,
+    io::{Direction, Ready},
+    spawn,
+};
 use futures::{
     AsyncReadExt, AsyncWriteExt, StreamExt,
     stream::FuturesUnordered,
@@ -139,7 +143,7 @@ fn streams_with_short_reads_lose_neither_bytes_nor_the_end() {
                     write_all(&a, &[7; 700][..n]).await.unwrap();
                     left -= n;
                     if random.bool() {
-                        filch_linux::yield_now().await;
+                        filch_linux::task::yield_now().await;
                     }
                 }
                 // The end comes with the last bytes, or after them.
@@ -163,7 +167,7 @@ fn futures_dropped_midway_lose_nothing() {
             for i in 0..2_000_u32 {
                 write_all(&a, &i.to_ne_bytes()).await.unwrap();
                 if i % 3 == 0 {
-                    filch_linux::yield_now().await;
+                    filch_linux::task::yield_now().await;
                 }
             }
         });
@@ -181,7 +185,7 @@ fn futures_dropped_midway_lose_nothing() {
             };
             match n {
                 Some(n) => bytes.extend_from_slice(&buffer[..n]),
-                None => filch_linux::yield_now().await,
+                None => filch_linux::task::yield_now().await,
             }
         }
         writer.await.unwrap();
@@ -259,7 +263,7 @@ fn any_number_of_tasks_wait_and_all_hear() {
             .collect();
         for i in 0..100_u8 {
             write_all(&a, &[i]).await.unwrap();
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
         }
         for task in waiting {
             task.await.unwrap();
@@ -289,7 +293,7 @@ fn reading_and_writing_wait_apart_in_the_poll_style() {
 
         write_all(&b, b"!").await.unwrap();
         while read.0.load(Ordering::SeqCst) == 0 {
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
         }
         if env!("CARGO_PKG_NAME") == "filch-linux" {
             assert_eq!(write.0.load(Ordering::SeqCst), 0, "there is no room yet");
@@ -302,7 +306,7 @@ fn reading_and_writing_wait_apart_in_the_poll_style() {
         let mut buffer = vec![0; 1 << 20];
         b.read_with(|mut io| io.read(&mut buffer)).await.unwrap();
         while write.0.load(Ordering::SeqCst) == 0 {
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
         }
         // Dropping it wakes the tasks that still wait.
         let mut cx = Context::from_waker(&waker_read);

@@ -10,7 +10,7 @@ use core::{
 use std::sync::Arc;
 
 use common::{until, watchdog};
-use filch_linux::{JoinSet, net::UdpSocket, spawn, timeout};
+use filch_linux::{net::UdpSocket, spawn, task::JoinSet, time::timeout};
 use futures::stream::{FuturesUnordered, StreamExt};
 
 /// Always ready: each read has a datagram, from the write before it.
@@ -27,7 +27,7 @@ async fn datagrams() {
 #[test]
 fn a_root_future_that_is_always_ready_does_not_keep_its_timeout() {
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(1).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(1).build().unwrap();
     let limit = Duration::from_millis(100);
     assert!(rt.block_on(async { timeout(limit, datagrams()).await }).is_err());
     // In a task, and on a thread that is in another `block_on`.
@@ -84,7 +84,7 @@ async fn most_in_one_poll(mut set: JoinSet<()>) -> usize {
 fn a_set_of_joins_spends_budget() {
     const TASKS: usize = 10_000;
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(1).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(1).build().unwrap();
     let set = ended(&rt, TASKS);
     let most = rt.block_on(rt.spawn(async { most_in_one_poll(set).await })).unwrap();
     assert!(most <= 128, "{most} joins in one poll");
@@ -96,7 +96,7 @@ fn a_set_of_joins_spends_budget() {
 #[test]
 fn a_foreign_block_on_in_a_task_outlives_the_budget_of_its_poll() {
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(2).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(2).build().unwrap();
     let task = rt.spawn(async {
         futures::executor::block_on(async {
             let mut joined = 0;

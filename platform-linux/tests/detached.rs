@@ -8,11 +8,11 @@ use core::{
 };
 
 use common::{runtime, watchdog};
-use filch_linux::{LocalRuntime, TaskOptions, Turn};
+use filch_linux::{LocalRuntime, TaskOptions, runtime::Turn};
 use filch_test_support::{Drops, until};
 
 fn local() -> LocalRuntime {
-    filch_linux::builder().build_local().expect("a runtime")
+    filch_linux::Builder::new().build_local().expect("a runtime")
 }
 
 /// A common idiom: a task keeps a guard until the runtime ends.

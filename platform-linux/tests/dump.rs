@@ -4,15 +4,15 @@ use core::time::Duration;
 use std::os::fd::AsRawFd;
 
 use filch_linux::{
-    TaskId,
     net::{TcpListener, TcpStream},
+    task::TaskId,
 };
 use filch_test_support::watchdog;
 
 #[test]
 fn a_wait_for_a_file_has_its_number() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     runtime.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let stream = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();

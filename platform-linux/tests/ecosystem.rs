@@ -7,9 +7,10 @@ use core::time::Duration;
 use std::{io, sync::Arc};
 
 use filch_linux::{
-    JoinSet,
     net::{TcpListener, TcpStream},
-    spawn, time, yield_now,
+    spawn,
+    task::{JoinSet, yield_now},
+    time,
 };
 use futures::{
     AsyncReadExt, AsyncWriteExt, SinkExt, StreamExt, channel::mpsc, future::join_all, stream,

@@ -4,8 +4,10 @@ use core::time::Duration;
 use std::rc::Rc;
 
 use filch_linux::{
-    Builder, LocalRuntime, PausableLocalRuntime, PausableRuntime, Runtime, builder, sleep, spawn,
-    spawn_local, time,
+    Builder, LocalRuntime, Runtime,
+    runtime::{PausableLocalRuntime, PausableRuntime},
+    spawn, spawn_local,
+    time::{self, sleep},
 };
 
 /// Something of each kind: a task, a timer, a socket.
@@ -84,10 +86,9 @@ async fn a_test_of_one_thread_on_a_clock_that_stands() {
 
 #[test]
 fn every_way_leads_to_a_runtime_with_io() {
-    let runtimes: [Runtime; 6] = [
+    let runtimes: [Runtime; 5] = [
         Runtime::new().unwrap(),
         Runtime::builder().workers(1).build().unwrap(),
-        builder().workers(1).build().unwrap(),
         Builder::new().workers(1).build().unwrap(),
         Builder::default().workers(1).build().unwrap(),
         LocalRuntime::builder().workers(1).build().unwrap(),
@@ -99,7 +100,7 @@ fn every_way_leads_to_a_runtime_with_io() {
         LocalRuntime::new().unwrap(),
         LocalRuntime::builder().build_local().unwrap(),
         Runtime::builder().build_local().unwrap(),
-        builder().build_local().unwrap(),
+        Builder::new().build_local().unwrap(),
     ];
     for local in locals {
         assert_eq!(local.block_on(works_alone()).unwrap(), 7);

@@ -9,7 +9,7 @@ use common::watchdog;
 use filch_linux::Async;
 
 fn echo(round: u8) -> Result<u8, i32> {
-    let rt = filch_linux::builder().workers(2).build().map_err(|_| 1)?;
+    let rt = filch_linux::Builder::new().workers(2).build().map_err(|_| 1)?;
     rt.block_on(async {
         let (a, b) = UnixStream::pair().map_err(|_| 2)?;
         let (a, b) = (Async::new(a).map_err(|_| 3)?, Async::new(b).map_err(|_| 4)?);
@@ -19,7 +19,7 @@ fn echo(round: u8) -> Result<u8, i32> {
             b.read_with(|mut io| std::io::Read::read(&mut io, &mut byte)).await?;
             b.write_with(|mut io| std::io::Write::write(&mut io, &byte)).await
         });
-        filch_linux::sleep(core::time::Duration::from_millis(2)).await;
+        filch_linux::time::sleep(core::time::Duration::from_millis(2)).await;
         a.write_with(|mut io| std::io::Write::write(&mut io, &[round])).await.map_err(|_| 5)?;
         let mut byte = [0];
         a.read_with(|mut io| std::io::Read::read(&mut io, &mut byte)).await.map_err(|_| 6)?;

@@ -413,7 +413,7 @@ async fn a_stopped_clock_waits_for_files(dir: &Path) {
     let file = File::open(&path).await.unwrap();
     for _ in 0..20 {
         let read = file.read_exact_at(vec![0; 4 << 20], 0);
-        let read = filch_linux::timeout(Duration::from_secs(3_600), read).await;
+        let read = filch_linux::time::timeout(Duration::from_secs(3_600), read).await;
         assert!(read.expect("no time has passed").1 == data);
     }
 }

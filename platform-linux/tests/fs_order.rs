@@ -300,7 +300,7 @@ fn reads_of_pipes_keep_no_thread_from_other_files() {
                 let file = File::open(&regular).await.unwrap();
                 assert_eq!(file.metadata().await.unwrap().len(), 10, "round {round}");
                 filch_linux::spawn_blocking(|| ()).await.unwrap();
-                filch_linux::sleep(Duration::from_millis(1)).await;
+                filch_linux::time::sleep(Duration::from_millis(1)).await;
             }
         });
         // In a ring the kernel does not wait for the other end of a pipe.

@@ -12,11 +12,11 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::{Async, Runtime, block_on, builder, parallel, spawn};
+use filch_linux::{Async, Builder, Runtime, block_on, parallel, spawn};
 use filch_test_support::watchdog;
 
 fn runtime(workers: usize) -> Runtime {
-    builder().workers(workers).build().unwrap()
+    Builder::new().workers(workers).build().unwrap()
 }
 
 /// One end for a task, and one for a thread.
@@ -167,7 +167,7 @@ fn a_nested_join_leaves_nobody_without_a_listener() {
         let poll = rt.spawn({
             let (heard, nested) = (Arc::clone(&heard), Arc::clone(&nested));
             async move {
-                let mut slow = spawn(filch_linux::sleep(Duration::from_millis(5)));
+                let mut slow = spawn(filch_linux::time::sleep(Duration::from_millis(5)));
                 slow.join().unwrap();
                 nested.store(true, SeqCst);
                 let begin = Instant::now();

@@ -15,7 +15,9 @@ use filch_linux::{
     JoinHandle,
     hyper::{ConnectInfo, Connector, Executor, Timer, client, client_builder},
     net::{TcpListener, TcpStream},
-    spawn, time, yield_now,
+    spawn,
+    task::yield_now,
+    time,
 };
 use futures::{future::try_join_all, poll};
 use http_body_util::{BodyExt, Full};

@@ -15,7 +15,9 @@ use filch_linux::{
         serve_until, serve_with,
     },
     net::TcpStream,
-    sleep, spawn, time, timeout, yield_now,
+    spawn,
+    task::yield_now,
+    time::{self, sleep, timeout},
 };
 use futures::{AsyncReadExt, AsyncWriteExt};
 use http_body_util::{BodyExt, Empty};

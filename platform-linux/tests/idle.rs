@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::watchdog;
-use filch_linux::{Async, Runtime, WorkerId, timeout};
+use filch_linux::{Async, Runtime, TaskOptions, runtime::WorkerId, time::timeout};
 
 const NAME: &str = "idler";
 
@@ -55,7 +55,7 @@ fn settle(runtime: &Runtime) -> BTreeMap<String, (u64, u64)> {
 #[test]
 fn an_idle_runtime_with_sockets_and_timers_makes_no_context_switch() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(2).name(NAME).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(2).name(NAME).build().unwrap();
     let (mut peers, mut tasks) = (Vec::new(), Vec::new());
     for _ in 0..400 {
         let (a, b) = UnixStream::pair().unwrap();
@@ -80,7 +80,10 @@ fn an_idle_runtime_with_sockets_and_timers_makes_no_context_switch() {
 
     // The workers only sleep: each runs a task, and one gets an I/O event.
     for worker in 0..2 {
-        let task = runtime.handle().spawn_pinned(WorkerId::new(worker), async { 7 }).unwrap();
+        let task = runtime
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async { 7 })
+            .unwrap();
         assert_eq!(runtime.block_on(task).unwrap(), 7);
     }
     for (peer, task) in peers.iter_mut().zip(tasks) {

@@ -11,14 +11,14 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::{Class, Runtime, TaskOptions, inspector, time};
+use filch_linux::{Runtime, TaskOptions, inspector, task::Class, time};
 use filch_test_support::watchdog;
 use filch_trace::read::Trace;
 use serde_json::Value;
 
 /// A runtime with so many tasks that wait, and the address of its page.
 fn program(tasks: usize) -> (Runtime, SocketAddr) {
-    let runtime = filch_linux::builder().workers(2).recorder(4096).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(2).recorder(4096).build().unwrap();
     let addr = runtime.block_on(async {
         for i in 0..tasks {
             let options = TaskOptions::new().name("ticks").class(Class::Urgent);
@@ -115,7 +115,8 @@ fn each_path_has_its_answer() {
 fn a_wake_that_is_overwritten_is_known_still() {
     let _watchdog = watchdog();
     // The workers' rings are full soon; that with the spawn is not.
-    let runtime = filch_linux::builder().workers(1).recorder(16).task_metrics(64).build().unwrap();
+    let runtime =
+        filch_linux::Builder::new().workers(1).recorder(16).task_metrics(64).build().unwrap();
     let addr = runtime.block_on(async { inspector::serve(([127, 0, 0, 1], 0)) });
     let addr = addr.unwrap().local_addr();
     let options = TaskOptions::new().name("rests");
@@ -266,7 +267,7 @@ fn many_clients_are_served() {
 #[test]
 fn an_abort_closes_it() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(1).recorder(256).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(1).recorder(256).build().unwrap();
     let page = runtime.block_on(async { inspector::serve(([127, 0, 0, 1], 0)) }).unwrap();
     let addr = page.local_addr();
     let taken = runtime.block_on(async { inspector::serve(addr) }).unwrap_err();
@@ -280,7 +281,7 @@ fn an_abort_closes_it() {
 #[test]
 fn without_a_recorder_there_is_no_page() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(1).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(1).build().unwrap();
     let error = runtime.block_on(async { inspector::serve(([127, 0, 0, 1], 0)) }).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let error = inspector::serve(([127, 0, 0, 1], 0)).unwrap_err();

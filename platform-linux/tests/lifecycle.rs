@@ -8,7 +8,10 @@ use std::{
     os::fd::{AsRawFd, RawFd},
 };
 
-use filch_linux::{Host, Runtime, WorkerId};
+use filch_linux::{
+    Runtime, TaskOptions,
+    runtime::{Host, WorkerId},
+};
 use os_common::{alone, pair, rng};
 
 fn descriptors() -> Vec<(RawFd, String)> {
@@ -68,7 +71,7 @@ fn build_ten_thousand() {
     let mut kept = None;
     let mut build = |round: usize| {
         let ms = Duration::from_millis;
-        let rt = filch_linux::builder()
+        let rt = filch_linux::Builder::new()
             .workers(1 + random(3) as usize)
             .spin_rounds(random(50) as u32)
             .lifo_cap(random(5) as u32)
@@ -83,7 +86,7 @@ fn build_ten_thousand() {
         if round % 16 == 0 {
             works(&rt);
             // Sources that outlive their runtime are closed during another's life.
-            kept = rt.block_on(async { Some((pair(), filch_linux::sleep(ms(1)))) });
+            kept = rt.block_on(async { Some((pair(), filch_linux::time::sleep(ms(1)))) });
         }
     };
     (0..200).for_each(&mut build);
@@ -102,7 +105,7 @@ fn an_epoll_that_a_stranger_closes_is_an_error_and_no_busy_loop() {
 }
 
 fn close_an_epoll() {
-    let rt = filch_linux::builder().workers(2).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(2).build().unwrap();
     works(&rt);
     let (a, b) = rt.block_on(async { pair() });
     let reads = rt.spawn(async move {
@@ -116,7 +119,11 @@ fn close_an_epoll() {
     // SAFETY: the test closes the runtime's descriptor on purpose.
     assert_eq!(unsafe { libc::close(epoll) }, 0);
     for worker in 0..2 {
-        rt.handle().spawn_pinned(WorkerId::new(worker), async {}).unwrap().join().unwrap();
+        rt.handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async {})
+            .unwrap()
+            .join()
+            .unwrap();
     }
     let error = rt.block_on(reads).unwrap().unwrap_err();
     // Where each wait is asked for, this one may have been refused.
@@ -125,14 +132,14 @@ fn close_an_epoll() {
     // Its tasks and timers go on, and no worker spins.
     let parks = || rt.metrics().workers().map(|(_, worker)| worker.parks).sum::<usize>();
     let before = parks();
-    rt.block_on(async { filch_linux::sleep(Duration::from_millis(200)).await });
+    rt.block_on(async { filch_linux::time::sleep(Duration::from_millis(200)).await });
     let parks = parks() - before;
     assert!(parks < 1_000, "{parks} sleeps in 200 ms");
     assert_ne!(a.as_raw_fd(), epoll);
     drop(a);
     drop(rt);
     // The next one has an epoll again.
-    works(&filch_linux::builder().workers(2).build().unwrap());
+    works(&filch_linux::Builder::new().workers(2).build().unwrap());
 }
 
 /// Nothing comes, and a nested wait for it is no end of a poll.
@@ -142,7 +149,7 @@ fn a_runtime_ends_though_a_task_waits_for_io_in_place() {
     std::thread::scope(|scope| {
         for (workers, nesting) in [(1, 64), (2, 64), (1, 0), (2, 0)] {
             scope.spawn(move || {
-                let builder = filch_linux::builder().workers(workers).nesting(nesting);
+                let builder = filch_linux::Builder::new().workers(workers).nesting(nesting);
                 let rt = builder.build().unwrap();
                 let (here, begun) = (*rt.handle(), filch_test_support::Flag::new());
                 let begins = begun.clone();

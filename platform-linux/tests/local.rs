@@ -16,11 +16,15 @@ use std::{
 };
 
 use common::watchdog;
-use filch_linux::{Async, JoinHandle, LocalRuntime, Turn, net::TcpListener, net::TcpStream};
+use filch_linux::{
+    Async, JoinHandle, LocalRuntime,
+    net::{TcpListener, TcpStream},
+    runtime::Turn,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn local() -> LocalRuntime {
-    filch_linux::builder().build_local().expect("a runtime")
+    filch_linux::Builder::new().build_local().expect("a runtime")
 }
 
 /// Whether the descriptor is readable, at once.
@@ -81,9 +85,9 @@ async fn a_stopped_clock_lets_io_come_first() {
     let a = Async::new(a).unwrap();
     b.write_all(b"!").unwrap();
     let read = a.read_with(|mut a| a.read(&mut [0]));
-    let read = filch_linux::timeout(Duration::from_secs(86_400), read).await;
+    let read = filch_linux::time::timeout(Duration::from_secs(86_400), read).await;
     assert_eq!(read.expect("I/O has arrived").unwrap(), 1);
-    filch_linux::sleep(Duration::from_secs(86_400)).await;
+    filch_linux::time::sleep(Duration::from_secs(86_400)).await;
 }
 
 #[test]
@@ -95,7 +99,7 @@ fn sockets_and_timers_work_in_turns() {
     drive(&rt, &task);
     assert_eq!(count.get(), 1);
     rt.block_on(task).unwrap().unwrap();
-    let task = rt.spawn_local(async { filch_linux::sleep(Duration::from_millis(2)).await });
+    let task = rt.spawn_local(async { filch_linux::time::sleep(Duration::from_millis(2)).await });
     assert!(drive(&rt, &task.unwrap()) >= 1);
 }
 

@@ -75,7 +75,7 @@ fn fifty_thousand_connections_are_served_at_once() {
     let limit = raise_the_limit((2 * CONNECTIONS + spare) as u64);
     let n = CONNECTIONS.min((usize::try_from(limit).unwrap_or(usize::MAX) - spare) / 2);
     println!("{n} connections");
-    let runtime: Runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime: Runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     let sum = runtime.block_on(async move {
         let mut ports = Vec::new();
         for _ in 0..LISTENERS {

@@ -14,7 +14,7 @@ use std::{
 };
 
 use common::{pair, pausable, runtime, until, watchdog};
-use filch_linux::{Async, IoMetrics, Runtime, sleep};
+use filch_linux::{Async, Runtime, runtime::IoMetrics, time::sleep};
 
 fn io(runtime: &Runtime) -> IoMetrics {
     runtime.metrics().io.expect("there is a reactor")

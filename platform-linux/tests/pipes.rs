@@ -99,7 +99,7 @@ fn ends_are_told() {
 
         let (sender, receiver) = pipe().unwrap();
         let reading = filch_linux::spawn(async move { receiver.read(&mut [0; 8]).await });
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         drop(sender);
         assert_eq!(reading.await.unwrap().unwrap(), 0);
 
@@ -268,7 +268,7 @@ fn packets_are_not_taken_for_an_empty_pipe() {
 #[test]
 fn threads_and_children_get_blocking_ends() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     let (sender, receiver) = runtime.block_on(async { pipe() }).unwrap();
     let flags = |fd: std::os::fd::BorrowedFd<'_>| rustix::fs::fcntl_getfl(fd).unwrap();
     assert!(flags(receiver.as_fd()).contains(OFlags::NONBLOCK));
@@ -302,7 +302,7 @@ fn a_busy_pipe_spends_the_budget() {
             let mut turns = 0;
             while !busy.is_finished() {
                 turns += 1;
-                filch_linux::yield_now().await;
+                filch_linux::task::yield_now().await;
             }
             turns
         });

@@ -181,7 +181,7 @@ fn a_wait_that_is_dropped_loses_nothing() {
                 assert!(once(pin!(child.wait())).await.is_pending());
             }
             let waiting = filch_linux::spawn(async move { child.wait().await });
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
             drop(stdin);
             assert!(waiting.await.unwrap().unwrap().success());
         }
@@ -220,7 +220,7 @@ fn a_dropped_child_is_killed_if_it_is_to_be() {
         until(|| !is_here(id)).await;
         // Dropped during a wait.
         let waiting = filch_linux::spawn(async move { sleep.status().await });
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         waiting.abort();
         assert!(waiting.await.unwrap_err().is_cancelled());
         until(|| children_named("sleep").is_empty()).await;
@@ -243,7 +243,7 @@ fn children_named(name: &str) -> Vec<u32> {
 #[test]
 fn children_outlive_the_runtime_and_are_reaped_by_the_next() {
     alone("children_outlive_the_runtime_and_are_reaped_by_the_next", || {
-        let runtime = || filch_linux::builder().workers(1).build().unwrap();
+        let runtime = || filch_linux::Builder::new().workers(1).build().unwrap();
         let first = runtime();
         let mut kept = first.block_on(async { cat() });
         let mut dropped = first.block_on(async { cat() });
@@ -313,7 +313,7 @@ fn an_adopted_child_is_reaped_once_it_has_ended() {
 #[test]
 fn a_runtime_waits_for_an_adopted_child() {
     let _watchdog = filch_test_support::watchdog();
-    let runtime = filch_linux::builder().workers(1).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(1).build().unwrap();
     let child = || {
         let mut child = std::process::Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         (child.stdin.take(), child.id(), child)

@@ -18,7 +18,11 @@ use std::{
 };
 
 use common::{Flag, pair, pausable, runtime, until, watchdog};
-use filch_linux::{Async, Handle, Host, Runtime, WorkerId, spawn};
+use filch_linux::{
+    Async, Handle, Runtime, TaskOptions,
+    runtime::{Host, WorkerId},
+    spawn,
+};
 
 async fn read_byte(io: &Async<UnixStream>) -> io::Result<u8> {
     let mut byte = [0];
@@ -29,12 +33,12 @@ async fn write_byte(io: &Async<UnixStream>, byte: u8) -> io::Result<()> {
     io.write_with(|mut io| io.write(&[byte])).await.map(drop)
 }
 
-fn host<H: Host>(rt: &filch_std::RuntimeOn<H>) -> &'static H {
+fn host<H: Host>(rt: &filch_std::runtime::RuntimeOn<H>) -> &'static H {
     rt.handle().host().unwrap()
 }
 
 /// Whether the current runtime has a host of the type of this one's.
-fn is_found<H: Host>(_: &filch_std::RuntimeOn<H>) -> bool {
+fn is_found<H: Host>(_: &filch_std::runtime::RuntimeOn<H>) -> bool {
     Handle::current().unwrap().host::<H>().is_some()
 }
 
@@ -90,7 +94,7 @@ fn memory_is_used_again_with_sources_left_open() {
     let mut hosts = std::collections::BTreeSet::new();
     for round in 0..200_u32 {
         // As many workers as in no other test: such a test's runtime might get the memory.
-        let rt = filch_linux::builder().workers(7).build().unwrap();
+        let rt = filch_linux::Builder::new().workers(7).build().unwrap();
         hosts.insert(core::ptr::from_ref(host(&rt)).addr());
         rt.block_on(async {
             let (a, b) = pair();
@@ -178,7 +182,7 @@ fn many_sources_come_and_go_while_others_are_told() {
 fn put_to_sleep(rt: &Runtime, first: u16) {
     let hold = |worker: u16| {
         let (held, release) = (Flag::new(), Flag::new());
-        let task = rt.handle().spawn_pinned(WorkerId::new(worker), {
+        let task = rt.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), {
             let (held, release) = (held.clone(), release.clone());
             async move {
                 held.set();
@@ -313,7 +317,7 @@ fn a_blocking_wait_inside_a_task_goes_on_with_io() {
 #[test]
 fn a_worker_that_blocks_too_deep_to_help_keeps_no_events_to_itself() {
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(1).nesting(1).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(1).nesting(1).build().unwrap();
     for _ in 0..20 {
         let (mut x, a) = UnixStream::pair().unwrap();
         let (mut y, b) = UnixStream::pair().unwrap();
@@ -444,7 +448,7 @@ fn io_is_heard_of_by_others_when_a_worker_is_stuck_after_an_idle_moment() {
             until(|| rt.metrics().totals().parked == 2);
             let seen = Arc::clone(&over);
             let begun = Flag::new();
-            let stuck = rt.handle().spawn_pinned(worker, {
+            let stuck = rt.handle().spawn_with(TaskOptions::new().pinned(worker), {
                 let begun = begun.clone();
                 async move {
                     begun.set();
@@ -471,9 +475,9 @@ fn a_stopped_clock_waits_for_io_that_is_ready() {
         let read = rt.spawn(async {
             let (a, b) = pair();
             filch_linux::time::pause();
-            filch_linux::sleep(Duration::from_millis(1)).await;
+            filch_linux::time::sleep(Duration::from_millis(1)).await;
             write_byte(&a, 7).await.unwrap();
-            let read = filch_linux::timeout(Duration::from_secs(60), read_byte(&b)).await;
+            let read = filch_linux::time::timeout(Duration::from_secs(60), read_byte(&b)).await;
             filch_linux::time::resume();
             read
         });
@@ -507,7 +511,10 @@ fn a_stopped_clock_waits_for_events_that_were_taken() {
         });
         let tasks: Vec<_> = tasks.collect();
         for task in tasks {
-            filch_linux::timeout(Duration::from_secs(60), task).await.expect("in time").unwrap();
+            filch_linux::time::timeout(Duration::from_secs(60), task)
+                .await
+                .expect("in time")
+                .unwrap();
         }
         assert_eq!(filch_linux::time::now(), begin);
     });
@@ -516,7 +523,7 @@ fn a_stopped_clock_waits_for_events_that_were_taken() {
 #[filch_linux::test(paused, crate = filch_linux)]
 async fn a_test_may_begin_on_a_stopped_clock() {
     let ((a, b), hour) = (pair(), Duration::from_secs(3_600));
-    assert!(filch_linux::timeout(hour, read_byte(&b)).await.is_err());
+    assert!(filch_linux::time::timeout(hour, read_byte(&b)).await.is_err());
     write_byte(&a, 7).await.unwrap();
     assert_eq!(read_byte(&b).await.unwrap(), 7);
 }

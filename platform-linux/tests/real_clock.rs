@@ -7,7 +7,10 @@ use core::time::Duration;
 use std::time::Instant;
 
 use common::watchdog;
-use filch_linux::{Runtime, sleep, spawn, timeout};
+use filch_linux::{
+    Runtime, spawn,
+    time::{sleep, timeout},
+};
 
 fn set_forth(by: i64) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
@@ -19,7 +22,7 @@ fn set_forth(by: i64) {
 #[ignore = "sets the machine's clock by an hour for a moment: to be run as root, on a machine where that is no harm"]
 fn steps_of_the_time_of_day_have_no_effect() {
     let _watchdog = watchdog();
-    let runtime: Runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime: Runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     let (begin, length) = (Instant::now(), Duration::from_millis(100));
     runtime.block_on(async {
         let sleeps: Vec<_> = (0..10).map(|_| spawn(sleep(length))).collect();

@@ -12,7 +12,7 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn runtime() -> filch_linux::Runtime {
-    filch_linux::builder().workers(2).recorder(1024).build().unwrap()
+    filch_linux::Builder::new().workers(2).recorder(1024).build().unwrap()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn a_signal_saves_a_file() {
 fn a_long_poll_saves_a_file_with_itself_in_it() {
     let _watchdog = watchdog();
     let path = file("long-poll");
-    let runtime = filch_linux::builder()
+    let runtime = filch_linux::Builder::new()
         .workers(2)
         .recorder(1024)
         .poll_limit(Some(Duration::from_millis(2)))
@@ -62,7 +62,7 @@ fn a_long_poll_saves_a_file_with_itself_in_it() {
 #[test]
 fn without_a_recorder_there_is_no_file() {
     let _watchdog = watchdog();
-    let runtime = filch_linux::builder().workers(1).build().unwrap();
+    let runtime = filch_linux::Builder::new().workers(1).build().unwrap();
     let error = runtime.block_on(async { recorder::save_on(SignalKind::user_defined2(), "x") });
     assert_eq!(error.unwrap_err().kind(), ErrorKind::Unsupported);
     let error = recorder::save_on(SignalKind::user_defined2(), "x").unwrap_err();
@@ -81,7 +81,7 @@ fn crash(how: &str) {
     let how = how.to_owned();
     let options = TaskOptions::new().name("crashes");
     let task = runtime.handle().spawn_with(options, async move {
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         match &*how {
             "abort" => process::abort(),
             // SAFETY: none: it is the fault that is wanted.

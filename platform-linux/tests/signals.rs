@@ -65,7 +65,7 @@ fn every_listener_hears_of_every_signal() {
             assert!(once(pin!(other.recv())).await.is_pending(), "another signal");
             // A waiting listener is woken.
             let waiting = filch_linux::spawn(async move { late.recv().await.map(|()| late) });
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
             send(kind);
             let mut late = waiting.await.unwrap().unwrap();
             // Dropped listeners do not disturb the others.
@@ -125,7 +125,7 @@ fn a_storm_loses_no_last_signal() {
                 while !going.load(Ordering::SeqCst) {
                     let mut listener = signal(kind).unwrap();
                     heard += u32::from(once(pin!(listener.recv())).await.is_ready());
-                    filch_linux::yield_now().await;
+                    filch_linux::task::yield_now().await;
                 }
                 heard
             });
@@ -150,7 +150,7 @@ fn a_storm_loses_no_last_signal() {
 #[test]
 fn two_runtimes_hear_and_one_that_has_ended_says_so() {
     alone("two_runtimes_hear_and_one_that_has_ended_says_so", || {
-        let runtime = || filch_linux::builder().workers(1).build().unwrap();
+        let runtime = || filch_linux::Builder::new().workers(1).build().unwrap();
         let (one, two) = (runtime(), runtime());
         let kind = SignalKind::hangup();
         let mut here = one.block_on(async { signal(kind) }).unwrap();

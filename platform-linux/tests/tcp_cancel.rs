@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use filch_linux::{net::TcpStream, unconstrained, yield_now};
+use filch_linux::{
+    net::TcpStream,
+    task::{unconstrained, yield_now},
+};
 use futures::poll;
 use tcp_common::{foreign_pair, listen, rng, run, watchdog};
 

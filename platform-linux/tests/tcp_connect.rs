@@ -184,7 +184,7 @@ fn listeners_that_go_with_connections_in_their_backlog() {
                     Err(error) => Err(error),
                 }
             });
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
             drop(listener);
             let kind = client.await.unwrap().unwrap_err().kind();
             let fair = [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset];

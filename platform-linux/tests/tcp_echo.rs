@@ -26,7 +26,7 @@ async fn write_stream(stream: &TcpStream, seed: u64, len: u64, mut rng: Rng) {
         let bytes: Vec<u8> = (at..at + piece).map(|at| byte(seed, at)).collect();
         at += stream.write(&bytes).await.unwrap() as u64;
         if rng.u8(..) < 16 {
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
         }
     }
 }
@@ -204,7 +204,7 @@ fn a_slow_reader_holds_the_writer_back() {
         // Until it has to wait because its peer has read nothing, and not because its budget is
         // spent.
         let wait = loop {
-            let mut writing = Box::pin(filch_linux::unconstrained(one.write(&bytes)));
+            let mut writing = Box::pin(filch_linux::task::unconstrained(one.write(&bytes)));
             match futures::poll!(&mut writing) {
                 Poll::Ready(n) => sum += n.unwrap(),
                 Poll::Pending => break writing,

@@ -198,7 +198,7 @@ fn serve_with_few_descriptors() {
         assert!(waited.is_err());
         assert_eq!(incoming.shortages(), 10);
         {
-            let mut next = pin!(filch_linux::unconstrained(incoming.next()));
+            let mut next = pin!(filch_linux::task::unconstrained(incoming.next()));
             let polled = core::future::poll_fn(|cx| Poll::Ready(next.as_mut().poll(cx))).await;
             assert!(polled.is_pending(), "it rests");
             println!("has none left");

@@ -17,7 +17,9 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::{LocalRuntime, Runtime, WorkerId, spawn, spawn_blocking, spawn_local, time};
+use filch_linux::{
+    LocalRuntime, Runtime, TaskOptions, runtime::WorkerId, spawn, spawn_blocking, spawn_local, time,
+};
 use filch_test_support::{Drops, Flag, until};
 use os::{alone, watchdog};
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -30,7 +32,7 @@ use tokio::{
 const MS: Duration = Duration::from_millis(1);
 
 fn runtime(workers: usize) -> Runtime {
-    filch_linux::builder().workers(workers).build().unwrap()
+    filch_linux::Builder::new().workers(workers).build().unwrap()
 }
 
 /// The tokio runtime that the calling thread is in.
@@ -63,7 +65,7 @@ fn code_that_needs_tokio_runs_in_every_kind_of_task() {
     let _watchdog = watchdog();
     let rt = runtime(2);
     let all = rt.block_on(async {
-        let pinned = filch_linux::spawn_pinned(WorkerId::new(1), async {
+        let pinned = filch_linux::spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async {
             let local = spawn_local(async {
                 // Its tasks stay on the thread.
                 let set = tokio::task::LocalSet::new();
@@ -86,7 +88,7 @@ fn code_that_needs_tokio_runs_in_every_kind_of_task() {
 #[test]
 fn a_thread_that_waits_deep_or_from_outside_is_in_it_too() {
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(1).nesting(0).build().unwrap();
+    let rt = filch_linux::Builder::new().workers(1).nesting(0).build().unwrap();
     // The only worker sleeps in the wait: a replacement worker runs what it waits for.
     let deep = rt.block_on(spawn_in(&rt, async {
         let worker = thread::current().id();
@@ -127,7 +129,7 @@ fn tasks_of_tokio_are_in_the_runtime() {
     let sum = rt.block_on(async {
         let task = tokio::spawn(async {
             let one = spawn(async { 1 }).await.unwrap();
-            filch_linux::sleep(MS).await;
+            filch_linux::time::sleep(MS).await;
             let blocking = || filch_linux::block_on(async { spawn(async { 2 }).await.unwrap() });
             one + tokio::task::spawn_blocking(blocking).await.unwrap()
         });
@@ -183,7 +185,7 @@ fn hooks_are_called_in_the_threads_of_tokio() {
             counter.fetch_add(1, SeqCst);
         }
     };
-    let builder = filch_linux::builder().workers(1);
+    let builder = filch_linux::Builder::new().workers(1);
     let rt = builder.on_thread_start(count(&begun)).on_thread_stop(count(&ended)).build().unwrap();
     rt.block_on(async { tokio::task::spawn_blocking(|| ()).await.unwrap() });
     // The worker, tokio's thread and its pool's.
@@ -193,25 +195,25 @@ fn hooks_are_called_in_the_threads_of_tokio() {
 }
 
 fn local() -> LocalRuntime {
-    filch_linux::builder().build_local().unwrap()
+    filch_linux::Builder::new().build_local().unwrap()
 }
 
 #[test]
 fn a_runtime_of_one_thread_leaves_other_code_where_it_is() {
     let _watchdog = watchdog();
     let rt = runtime(1);
-    let task = rt.handle().spawn_pinned(WorkerId::new(0), async {
+    let task = rt.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {
         let outer = here();
         let holds = spawn_local(async move {
             let inner = local();
             assert_eq!(here(), outer);
             assert_ne!(inner.block_on(async { here() }), outer);
-            filch_linux::yield_now().await;
+            filch_linux::task::yield_now().await;
             drop(inner);
             assert_eq!(here(), outer);
         })
         .unwrap();
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         // Another task, while that one has a runtime.
         assert_eq!(here(), outer);
         holds.await.unwrap();
@@ -400,7 +402,7 @@ fn held() -> (usize, usize) {
 fn a_thousand_runtimes_leave_no_descriptor_and_no_thread() {
     alone("a_thousand_runtimes_leave_no_descriptor_and_no_thread", || {
         let round = |n: usize| {
-            let rt = filch_linux::builder().workers(1 + n % 3).build().unwrap();
+            let rt = filch_linux::Builder::new().workers(1 + n % 3).build().unwrap();
             if n % 16 == 0 {
                 assert_eq!(rt.block_on(uses_tokio()), 5);
                 assert_eq!(rt.block_on(spawn_blocking_in(&rt)).unwrap(), 5);
@@ -436,10 +438,10 @@ fn a_want_of_descriptors_is_an_error_and_leaks_none() {
         let least = |tokio: bool| {
             let builds = |room: &usize| {
                 set(Rlimit { current: Some((before.0 - 1 + room) as u64), ..limit });
-                let built = filch_linux::builder().workers(1).tokio(tokio).build();
+                let built = filch_linux::Builder::new().workers(1).tokio(tokio).build();
                 set(limit);
                 if let Err(error) = &built {
-                    assert!(matches!(error, filch_linux::BuildError::Host(_)), "{error}");
+                    assert!(matches!(error, filch_linux::runtime::BuildError::Host(_)), "{error}");
                 }
                 let is_built = built.is_ok();
                 drop(built);
@@ -456,7 +458,7 @@ fn a_want_of_descriptors_is_an_error_and_leaks_none() {
 #[test]
 fn without_it_no_thread_is_in_tokio() {
     alone("without_it_no_thread_is_in_tokio", || {
-        let rt = filch_linux::builder().workers(1).name("plain").tokio(false).build().unwrap();
+        let rt = filch_linux::Builder::new().workers(1).name("plain").tokio(false).build().unwrap();
         assert_eq!(rt.block_on(async { here() }), None);
         assert_eq!(rt.block_on(rt.spawn(async { here() })).unwrap(), None);
         assert_eq!(rt.handle().spawn_blocking(here).join().unwrap(), None);
@@ -467,7 +469,7 @@ fn without_it_no_thread_is_in_tokio() {
         };
         assert!(!names().contains(&"plain-tokio\n".to_owned()), "{:?}", names());
         // Inside of one that has it, too.
-        let with = filch_linux::builder().workers(1).name("with").build().unwrap();
+        let with = filch_linux::Builder::new().workers(1).name("with").build().unwrap();
         // A thread gives itself its name.
         until(|| names().contains(&"with-tokio\n".to_owned()));
         assert!(with.block_on(async { here() }).is_some());
@@ -477,13 +479,13 @@ fn without_it_no_thread_is_in_tokio() {
 #[test]
 fn a_stopped_clock_does_not_stop_tokios() {
     let _watchdog = watchdog();
-    let rt = filch_linux::builder().workers(1).build_pausable().unwrap();
+    let rt = filch_linux::Builder::new().workers(1).build_pausable().unwrap();
     rt.block_on(async {
         time::pause();
         let began = Instant::now();
         tokio::time::sleep(20 * MS).await;
         assert!(began.elapsed() >= 20 * MS);
-        filch_linux::sleep(Duration::from_secs(3_600)).await;
+        filch_linux::time::sleep(Duration::from_secs(3_600)).await;
         assert!(began.elapsed() < Duration::from_secs(60));
     });
 }

@@ -229,7 +229,7 @@ fn poll_style_callers() {
             let mut buf = [0; 8];
             core::future::poll_fn(|cx| other.poll_recv_from(cx, &mut buf)).await.unwrap()
         });
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         core::future::poll_fn(|cx| one.poll_send_to(cx, b"polled", at)).await.unwrap();
         assert_eq!(receiving.await.unwrap(), (6, one.local_addr().unwrap()));
     });

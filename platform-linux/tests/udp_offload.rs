@@ -154,7 +154,7 @@ fn odd_ones() {
         let mut received = [Received::new(&mut buffer)];
         assert!(once(pin!(b.recv(&mut received))).await.is_pending());
         let late = filch_linux::spawn(async move { take(&b, 1).await });
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         a.writable().await.unwrap();
         a.send(&Transmit::new(b"late", to)).await.unwrap();
         assert_eq!(late.await.unwrap()[0].0, b"late");

@@ -446,7 +446,7 @@ fn many_senders_fill_a_slow_receiver() {
         let handle = filch_linux::Handle::current().unwrap();
         let polls = || handle.metrics().workers().map(|(_, worker)| worker.polls).sum::<usize>();
         let before = polls();
-        filch_linux::sleep(core::time::Duration::from_millis(200)).await;
+        filch_linux::time::sleep(core::time::Duration::from_millis(200)).await;
         let busy = polls() - before;
         println!("{busy} polls");
         assert!(busy < 500, "{busy} polls of ten tasks that wait");

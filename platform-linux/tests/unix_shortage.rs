@@ -26,7 +26,7 @@ fn a_shortage_of_descriptors_is_waited_out() {
             let error = listener.accept().await.unwrap_err();
             assert_eq!(error.raw_os_error(), Some(libc::EMFILE));
             let accepting = filch_linux::spawn(async move { listener.incoming().next().await });
-            filch_linux::sleep(core::time::Duration::from_millis(30)).await;
+            filch_linux::time::sleep(core::time::Duration::from_millis(30)).await;
             assert!(!accepting.is_finished());
             setrlimit(Resource::Nofile, limit).unwrap();
             let (server, _) = accepting.await.unwrap().unwrap();

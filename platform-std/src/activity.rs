@@ -10,7 +10,7 @@ use core::{
 
 use filch::{Event, Instant, TaskId, WorkerId};
 
-use crate::task::{Activity, LastWake, WokenBy};
+use crate::task_view::{Activity, LastWake, WokenBy};
 
 /// As a number; 0: nothing woke it yet.
 impl WokenBy {

@@ -14,7 +14,11 @@ use filch::{
     atomic::{AtomicU32, Ordering},
 };
 
-use crate::{clock::Busy, context::Handle, entry::Within, hooks, task_wait::TaskWait};
+use crate::{
+    context::{Busy, Handle, Within, expect_current},
+    hooks,
+    task_wait::TaskWait,
+};
 
 /// Runs a future on the calling thread, in the current runtime.
 ///
@@ -32,10 +36,7 @@ use crate::{clock::Busy, context::Handle, entry::Within, hooks, task_wait::TaskW
 /// ```
 #[track_caller]
 pub fn block_on<F: Future>(future: F) -> F::Output {
-    match Handle::current() {
-        Ok(handle) => handle.block_on(future),
-        Err(error) => panic!("{error}"),
-    }
+    run(expect_current(), future)
 }
 
 const TOO_DEEP: &str = "`block_on` is nested too deep on this worker (`Builder::nesting`): tasks are queued, every worker waits in sync code, \
@@ -74,7 +75,7 @@ impl Wake for Signal {
 
 impl Signal {
     fn is_of(&self, handle: Handle, worker: Option<WorkerId>) -> bool {
-        core::ptr::eq(self.handle.0, handle.0) && self.worker == worker
+        self.handle == handle && self.worker == worker
     }
 
     fn has_news(&self) -> bool {
@@ -205,99 +206,45 @@ impl Entered {
     }
 }
 
-impl Handle {
-    /// Calls a closure that blocks the thread, or computes for long, in a task. The whole duty of the worker passes to others meanwhile, however
-    /// many workers block: to a replacement worker in a spare slot ([`Builder::spares`](crate::Builder::spares)), or, if there is none, to
-    /// another thread that becomes this worker. In the second case the task is on no worker from here to the end of its poll.
-    ///
-    /// A task that cannot move, one that is pinned or in a nested wait, has a spare slot or nothing: without one, what is pinned to its worker
-    /// waits, and the rest is taken by the other workers. So it is if the system refuses a thread. Outside of tasks it is a plain call.
-    ///
-    /// Cost: a thread is started.
-    ///
-    /// # Panics
-    /// With the closure's own panics.
-    ///
-    /// ```
-    /// use std::sync::mpsc;
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let handle = *runtime.handle();
-    /// let (send, receive) = mpsc::channel();
-    /// let waits = runtime.spawn(async move {
-    ///     // Another thread polls the task that sends.
-    ///     filch_std::spawn(async move { send.send(7) }).detach();
-    ///     handle.block_in_place(|| receive.recv())
-    /// });
-    /// assert_eq!(runtime.block_on(waits)?, Ok(7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn block_in_place<R>(&self, f: impl FnOnce() -> R) -> R {
-        let (mut f, mut output) = (Some(f), None);
-        self.0.core.block_in_place(&mut || output = f.take().map(|f| f()));
-        match output {
-            Some(output) => output,
-            None => unreachable!("a closure that returned has an output"),
-        }
+/// See [`Handle::block_on`].
+#[track_caller]
+pub(crate) fn run<F: Future>(here: Handle, future: F) -> F::Output {
+    if let Err(kind) = here.check() {
+        panic!("{kind}");
     }
-
-    /// Runs a future on the calling thread, which runs the runtime's tasks while it waits. Calls
-    /// may nest, also inside a task.
-    ///
-    /// A worker runs other tasks until the future is done, on top of its caller, up to a depth of
-    /// [`Builder::nesting`](crate::Builder::nesting). Deeper than that it sleeps, and a replacement
-    /// worker takes its place. Any other thread helps only while a worker sleeps, so that no more
-    /// threads compute than there are workers. Otherwise it sleeps.
-    ///
-    /// A `std` lock that a task holds across this call is a deadlock as soon as a task that runs on
-    /// top of it takes the same lock. Release it before the call; or use a lock of the crate
-    /// `async-lock`, and `await` in place of `block_on`.
-    ///
-    /// If the runtime ends while one of its tasks waits here, the task has five seconds. Then the wait ends by a panic that is not printed, unless
-    /// the task holds a [`shield`](crate::shield), or the program is built to abort at panics.
-    ///
-    /// # Panics
-    /// With the future's own panics; in a forked child; in a hook of the runtime; if calls are nested too deep and tasks are
-    /// queued, but for five seconds neither a worker nor a spare slot is left to run them; if a task
-    /// has panicked, with [`UnhandledPanic::ShutDown`](crate::UnhandledPanic::ShutDown).
-    #[track_caller]
-    pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        if let Err(kind) = self.check() {
-            panic!("{kind}");
+    hooks::refuse("block_on");
+    let mut wait = TaskWait::begin(here);
+    let _entered = Entered::new(here);
+    #[cfg(feature = "tracing")]
+    let future = crate::tracing::root(future);
+    let signal = signal(here);
+    let waker = Waker::from(Arc::clone(&signal));
+    let watch = here.0.fall.watch(&waker);
+    if !wait.is_of(here) || signal.worker.is_none() {
+        // It does not sleep as a worker of the task's runtime.
+        wait.listen(&waker);
+    }
+    let mut cx = Context::from_waker(&waker);
+    let mut future = pin!(future);
+    let units = here.0.spawner.poll_budget();
+    loop {
+        watch.check();
+        let root = Root::begin(units, &signal);
+        let polled = future.as_mut().poll(&mut cx);
+        drop(root);
+        if let Poll::Ready(output) = polled {
+            wait.forget();
+            drop(watch);
+            drop(waker);
+            keep(signal);
+            return output;
         }
-        hooks::refuse("block_on");
-        let mut wait = TaskWait::begin(*self);
-        let _entered = Entered::new(*self);
-        #[cfg(feature = "tracing")]
-        let future = crate::tracing::root(future);
-        let signal = signal(*self);
-        let waker = Waker::from(Arc::clone(&signal));
-        let watch = self.0.fall.watch(&waker);
-        if !wait.is_of(*self) || signal.worker.is_none() {
-            // It does not sleep as a worker of the task's runtime.
+        if signal.worker.is_some() && !signal.is_on_worker() {
+            // The future has left the worker (`block_in_place`).
             wait.listen(&waker);
         }
-        let mut cx = Context::from_waker(&waker);
-        let mut future = pin!(future);
-        let units = self.0.spawner.poll_budget();
-        loop {
-            watch.check();
-            let root = Root::begin(units, &signal);
-            let polled = future.as_mut().poll(&mut cx);
-            drop(root);
-            if let Poll::Ready(output) = polled {
-                wait.forget();
-                drop(watch);
-                drop(waker);
-                keep(signal);
-                return output;
-            }
-            if signal.worker.is_some() && !signal.is_on_worker() {
-                // The future has left the worker (`block_in_place`).
-                wait.listen(&waker);
-            }
-            wait.check(&mut cx);
-            signal.wait(&|| wait.has_news());
-            signal.take_news();
-        }
+        wait.check(&mut cx);
+        signal.wait(&|| wait.has_news());
+        signal.take_news();
     }
 }

@@ -6,6 +6,7 @@ use core::{
     pin::Pin,
     sync::atomic::{AtomicUsize, Ordering},
     task::{Context, Poll, Waker},
+    time::Duration,
 };
 use std::{
     panic::{catch_unwind, resume_unwind},
@@ -13,153 +14,83 @@ use std::{
     thread,
 };
 
-use filch::{Class, JoinHandle, TaskOptions};
+use filch::{Class, JoinHandle, SpawnError, SpawnErrorKind, TaskOptions};
 
 use crate::{
-    clock::Hold,
-    context::Handle,
-    error::SpawnError,
+    context::{Handle, Hold, expect_current},
     panics::{lock, quietly},
-    pool::{Job, Threads},
+    pool::{Job, Pool, Threads, Unserved},
 };
 
-/// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BlockingMetrics {
-    /// All threads, the idle ones included, and those that wait for pipes and devices.
-    pub threads: usize,
-    /// Threads without work. A thread ends after ten idle seconds, or [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
-    pub idle: usize,
-    /// Closures that wait for a thread.
-    pub queued: usize,
-    /// Closures that were called and have returned or panicked, since the runtime began.
-    pub done: usize,
+/// See [`Handle::spawn_blocking`].
+#[track_caller]
+pub(crate) fn spawn<T: Send + 'static>(
+    here: Handle,
+    f: impl FnOnce() -> T + Send + 'static,
+) -> JoinHandle<T> {
+    if let Err(kind) = here.check() {
+        panic!("{kind}");
+    }
+    let task = unblock(here, Threads::Pool, &TaskOptions::new(), f);
+    // A subscriber of `tracing` sees the closure in the place of its task.
+    #[cfg(feature = "tracing")]
+    let spawned = here.0.spawner.plain().spawn_with(TaskOptions::new(), here.0.heap, task);
+    #[cfg(not(feature = "tracing"))]
+    let spawned = here.spawn_here(task);
+    spawned.unwrap_or_else(|error| here.cancelled(error))
 }
 
-impl Handle {
-    /// Runs a closure that blocks, as a task, on a thread of the runtime's blocking pool; the
-    /// thread is in the runtime meanwhile. Aborting the task keeps the closure from starting. A
-    /// closure that has started runs to its end, even after the end of the runtime, which does not
-    /// wait for it: its output is then dropped. The end of the process cuts it; the end of a `main` with the attribute waits for it,
-    /// five seconds unless its option `shutdown` sets another time.
-    ///
-    /// The pool has at most [`Builder::blocking_threads`](crate::Builder::blocking_threads)
-    /// threads; further closures wait for one. If no thread can be started at all, the closure runs
-    /// on a worker.
-    ///
-    /// # Panics
-    /// As [`spawn`](Self::spawn).
-    #[track_caller]
-    pub fn spawn_blocking<T: Send + 'static>(
-        &self,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> JoinHandle<T> {
-        if let Err(kind) = self.check() {
-            panic!("{kind}");
-        }
-        let task = self.unblock(Threads::Pool, &TaskOptions::new(), f);
-        self.spawn_carrier(task).unwrap_or_else(|error| self.cancelled(error))
-    }
+/// Runs a closure that blocks, in the current runtime: [`Handle::spawn_blocking`].
+///
+/// # Panics
+/// As [`spawn`](crate::spawn).
+#[track_caller]
+pub fn spawn_blocking<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    spawn(expect_current(), f)
+}
 
-    /// Spawns the task of a closure. A subscriber of `tracing` sees the closure in its place.
-    #[track_caller]
-    fn spawn_carrier<F, T>(
-        &self,
-        task: Unblock<F, T>,
-    ) -> Result<JoinHandle<T>, filch::SpawnError<Unblock<F, T>>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
+/// Runs the closure on one of these threads.
+#[track_caller]
+fn unblock<F, T>(here: Handle, threads: Threads, options: &TaskOptions, f: F) -> Unblock<F, T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    #[cfg(not(feature = "tracing"))]
+    let _ = options;
+    let job = Arc::new(Closure {
+        stage: Mutex::new(Stage::New(f)),
         #[cfg(feature = "tracing")]
-        return self.0.spawner.plain().spawn_with(TaskOptions::new(), self.0.heap, task);
-        #[cfg(not(feature = "tracing"))]
-        self.spawn_here(task)
-    }
+        span: Mutex::new(crate::tracing::blocking::<F>(options)),
+    });
+    let (class, _hold) = (Class::Background, Hold::new(here));
+    Unblock { handle: here, threads, job, class, _hold }
+}
 
-    /// Runs the closure on one of these threads.
-    fn unblock<F, T>(&self, threads: Threads, options: &TaskOptions, f: F) -> Unblock<F, T>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        #[cfg(not(feature = "tracing"))]
-        let _ = options;
-        let job = Arc::new(Closure {
-            stage: Mutex::new(Stage::New(f)),
-            #[cfg(feature = "tracing")]
-            span: Mutex::new(crate::tracing::blocking::<F>(options)),
-        });
-        let (class, _hold) = (Class::Background, Hold::new(*self));
-        Unblock { handle: *self, threads, job, class, _hold }
+/// As [`spawn`], on these threads, and as the options say.
+#[track_caller]
+pub(crate) fn spawn_with<F, T>(
+    here: Handle,
+    threads: Threads,
+    options: TaskOptions,
+    f: F,
+) -> Result<JoinHandle<T>, SpawnError<F>>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    if let Err(kind) = here.check() {
+        return Err(SpawnError { kind, future: f });
     }
-
-    /// As [`spawn_blocking`](Self::spawn_blocking), as the options say. Closures that wait for a
-    /// thread begin in the order of their tasks' classes, but for one in 16, which is of the last
-    /// class that waits. One that an urgent task waits for is urgent.
-    ///
-    /// # Errors
-    /// [`SpawnError`], with the closure: the runtime has shut down, or there is no such worker.
-    ///
-    /// ```
-    /// use filch_std::{Class, TaskOptions};
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let bulk = TaskOptions::new().name("read").class(Class::Background);
-    /// let read = runtime.handle().spawn_blocking_with(bulk, || 7)?;
-    /// assert_eq!(runtime.block_on(read)?, 7);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    #[track_caller]
-    pub fn spawn_blocking_with<F, T>(
-        &self,
-        options: TaskOptions,
-        f: F,
-    ) -> Result<JoinHandle<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        self.spawn_on(Threads::Pool, options, f)
-    }
-
-    /// As [`spawn_blocking_with`](Self::spawn_blocking_with), on these threads.
-    ///
-    /// # Errors
-    /// As there.
-    #[doc(hidden)]
-    #[track_caller]
-    pub fn spawn_on<F, T>(
-        &self,
-        threads: Threads,
-        options: TaskOptions,
-        f: F,
-    ) -> Result<JoinHandle<T>, SpawnError<F>>
-    where
-        F: FnOnce() -> T + Send + 'static,
-        T: Send + 'static,
-    {
-        if let Err(kind) = self.check() {
-            return Err(SpawnError { kind, future: f });
-        }
-        let task = self.unblock(threads, &options, f);
-        #[cfg(feature = "tracing")]
-        let spawner = self.0.spawner.plain();
-        #[cfg(not(feature = "tracing"))]
-        let spawner = self.0.spawner;
-        spawner.spawn_with(options, self.0.heap, task).map_err(|error| {
-            let SpawnError { kind, future } = self.refused(error);
-            SpawnError { kind, future: future.give_back() }
-        })
-    }
-
-    /// A snapshot of the runtime's blocking pool; all zeros in a forked child.
-    pub fn blocking_metrics(&self) -> BlockingMetrics {
-        if self.check().is_err() {
-            return BlockingMetrics::default();
-        }
-        self.0.core.pools().metrics()
-    }
+    let task = unblock(here, threads, &options, f);
+    #[cfg(feature = "tracing")]
+    let spawner = here.0.spawner.plain();
+    #[cfg(not(feature = "tracing"))]
+    let spawner = here.0.spawner;
+    spawner.spawn_with(options, here.0.heap, task).map_err(|error| {
+        let SpawnError { kind, future } = here.refused(error);
+        SpawnError { kind, future: future.give_back() }
+    })
 }
 
 /// The future of `unblock`. If it is dropped before the closure has begun, the closure never
@@ -273,7 +204,7 @@ where
             let pools = this.handle.0.core.pools();
             let pool = pools.of(this.threads);
             let job = Arc::clone(&this.job) as Arc<dyn Job>;
-            if pool.submit(this.handle, class, &job).is_err() {
+            if pool.submit(class, &job).is_err() {
                 // Slow, but never a hang. It wakes the task.
                 pool.run(&*job);
             }
@@ -289,5 +220,104 @@ impl<F, T> Drop for Unblock<F, T> {
         // What the stage holds is dropped outside of the lock.
         let stage = core::mem::replace(&mut *lock(&self.job.stage), Stage::Gone);
         drop(stage);
+    }
+}
+
+/// A closure that is called in any case.
+struct Accepted<F> {
+    f: Mutex<Option<F>>,
+    /// A stopped clock stands until it has been called.
+    _hold: Hold,
+}
+
+impl<F: FnOnce() + Send> Job for Accepted<F> {
+    fn run(&self, done: &AtomicUsize) {
+        let f = lock(&self.f).take();
+        quietly(|| f.into_iter().for_each(|f| f()));
+        // Ordering: as in `Pool::metrics`.
+        done.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn is_accepted(&self) -> bool {
+        true
+    }
+}
+
+/// See [`Handle::accept`].
+pub(crate) fn accept(
+    here: Handle,
+    threads: Threads,
+    f: impl FnOnce() + Send + 'static,
+) -> Result<(), SpawnErrorKind> {
+    here.check()?;
+    let job: Arc<dyn Job> = Arc::new(Accepted { f: Mutex::new(Some(f)), _hold: Hold::new(here) });
+    let pools = here.0.core.pools();
+    let pool = pools.of(threads);
+    match pool.submit(Class::Normal, &job) {
+        Ok(()) => Ok(()),
+        Err(Unserved::Closed) => Err(SpawnErrorKind::Shutdown),
+        Err(Unserved::NoThread(_)) => {
+            pool.run(&*job);
+            Ok(())
+        }
+    }
+}
+
+/// A runtime's threads for closures that block, for crates that present them under another API. Of this runtime alone, also after its end.
+#[doc(hidden)]
+#[derive(Clone)]
+pub struct BlockingPool(Arc<Pool>);
+
+impl BlockingPool {
+    /// Has a thread call the closure, in the runtime; it contains its own panics. A closure that is taken is called, even after the end of the
+    /// runtime, or dropped if the system refuses a thread that it relies on.
+    ///
+    /// # Errors
+    /// [`Unserved`]; the closure is dropped.
+    pub fn call(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Unserved> {
+        let job: Arc<dyn Job> = Arc::new(Call(Mutex::new(Some(f))));
+        self.0.submit(Class::Normal, &job)
+    }
+
+    /// Refuses closures from now on.
+    pub fn close(&self) {
+        self.0.close();
+    }
+
+    /// Waits for the threads, after [`close`](Self::close), so long at most. How many are left.
+    pub fn wait(&self, longest: Duration) -> usize {
+        self.0.wait(longest)
+    }
+}
+
+impl core::fmt::Debug for BlockingPool {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("BlockingPool").field(&self.0.metrics()).finish()
+    }
+}
+
+/// A closure of [`BlockingPool::call`].
+struct Call<F>(Mutex<Option<F>>);
+
+impl<F: FnOnce() + Send> Job for Call<F> {
+    fn run(&self, done: &AtomicUsize) {
+        let f = lock(&self.0).take();
+        if let Some(f) = f {
+            quietly(f);
+            // Ordering: as in `Pool::metrics`.
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn do_without_thread(&self, _: &AtomicUsize) {
+        let f = lock(&self.0).take();
+        quietly(|| drop(f));
+    }
+}
+
+impl BlockingPool {
+    /// See [`Handle::blocking_pool`].
+    pub(crate) fn of(here: Handle) -> Self {
+        Self(Arc::clone(here.0.core.pools().of(Threads::Pool)))
     }
 }

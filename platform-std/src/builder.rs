@@ -6,11 +6,12 @@ use std::sync::Arc;
 use filch::Config;
 
 use crate::{
+    context::Handle,
     hosted::OnWake,
     long_poll::{Hook, LongPoll},
     pool::{KEEP_ALIVE, LIMIT},
-    thread_config::{Affinity, Namer, ThreadRole},
-    thread_hooks::ThreadHooks,
+    thread_config::{Affinity, Namer},
+    thread_hooks::{ThreadHooks, ThreadRole},
     unhandled::UnhandledPanic,
 };
 #[cfg(feature = "observe")]
@@ -38,15 +39,18 @@ const MOST_RECORDS: usize = 1 << 26;
 #[cfg(feature = "observe")]
 const MOST_TASKS: usize = 1 << 22;
 
-/// See [`Builder::on_wake`].
+/// A closure of the user's.
 #[derive(Clone)]
-struct WakeFn(OnWake);
+struct Opaque<F>(F);
 
-impl fmt::Debug for WakeFn {
+impl<F> fmt::Debug for Opaque<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("on_wake")
+        f.write_str("a closure")
     }
 }
+
+/// See [`Builder::around_worker`].
+type AroundWorker = Arc<dyn Fn(Handle, &mut dyn FnMut()) + Send + Sync>;
 
 /// The options of a runtime.
 ///
@@ -57,14 +61,14 @@ impl fmt::Debug for WakeFn {
 ///     .name("compute")
 ///     .poll_limit(Some(Duration::from_millis(100)))
 ///     .build()?;
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 ///
 /// All that has no example of its own:
 ///
 /// ```
 /// use core::time::Duration;
-/// use filch_std::{Runtime, available_workers};
+/// use filch_std::{Runtime, runtime::available_workers};
 /// let ms = Duration::from_millis;
 /// let runtime = Runtime::builder()
 ///     .workers(available_workers().max(2))
@@ -90,11 +94,12 @@ impl fmt::Debug for WakeFn {
 /// assert_eq!(runtime.block_on(async { filch_std::spawn(async { 7 }).await })?, 7);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "options do nothing until a runtime is built"]
 #[derive(Clone, Debug)]
 pub struct Builder {
     workers: Option<usize>,
     /// See [`Builder::max_workers`].
-    pub(crate) room: usize,
+    room: usize,
     spares: u16,
     name: String,
     namer: Option<Namer>,
@@ -104,10 +109,11 @@ pub struct Builder {
     /// As the configuration has it, if it was set.
     nesting: Option<u32>,
     on_long_poll: Option<Hook>,
-    pub(crate) hooks: ThreadHooks,
+    hooks: ThreadHooks,
+    around_worker: Option<Opaque<AroundWorker>>,
     blocking: usize,
     keep_alive: Duration,
-    on_wake: Option<WakeFn>,
+    on_wake: Option<Opaque<OnWake>>,
     #[cfg(feature = "observe")]
     class_metrics: bool,
     /// Records by worker; 0: there is no recorder.
@@ -141,6 +147,7 @@ impl Builder {
             nesting: None,
             on_long_poll: None,
             hooks: ThreadHooks::default(),
+            around_worker: None,
             blocking: LIMIT,
             keep_alive: KEEP_ALIVE,
             on_wake: None,
@@ -160,6 +167,13 @@ impl Builder {
         self
     }
 
+    /// Has room for this many workers, so that [`Handle::resize`](crate::Handle::resize) may add some (default: as many as there are
+    /// [`workers`](Self::workers); a smaller number counts as that). Each place takes about 7 KiB, and one more look of a worker that searches.
+    pub fn max_workers(mut self, most: usize) -> Self {
+        self.room = most;
+        self
+    }
+
     /// The name of the threads, followed by a number (default: `filch`).
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
@@ -171,7 +185,7 @@ impl Builder {
     /// name is the default.
     ///
     /// ```
-    /// use filch_std::ThreadRole;
+    /// use filch_std::runtime::ThreadRole;
     /// let runtime = filch_std::Runtime::builder()
     ///     .workers(1)
     ///     .name_fn(|role| match role {
@@ -192,12 +206,12 @@ impl Builder {
     /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
     /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`](crate::LocalRuntime).
     ///
-    /// On other systems a build fails that binds: [`BuildError::Thread`](crate::BuildError::Thread).
+    /// On other systems a build fails that binds: [`BuildError::Thread`](crate::runtime::BuildError::Thread).
     ///
     /// ```
-    /// use filch_std::Affinity;
+    /// use filch_std::runtime::Affinity;
     /// let runtime = filch_std::Runtime::builder().affinity(Affinity::Each).build()?;
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn affinity(mut self, affinity: Affinity) -> Self {
         self.affinity = affinity;
@@ -255,7 +269,7 @@ impl Builder {
     }
 
     /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
-    /// gives way (default: 128; zero is [`BuildError::ZeroBudget`](crate::BuildError::ZeroBudget)).
+    /// gives way (default: 128; zero is [`ConfigError::ZeroBudget`](crate::runtime::ConfigError::ZeroBudget)).
     pub fn budget(mut self, units: u16) -> Self {
         self.config = self.config.budget(units);
         self
@@ -294,9 +308,9 @@ impl Builder {
     /// use core::time::Duration;
     /// let runtime = filch_std::Runtime::builder()
     ///     .poll_limit(Some(Duration::from_millis(50)))
-    ///     .on_long_poll(|poll: filch_std::LongPoll| eprintln!("{:?} is stuck since {:?}", poll.worker, poll.so_far))
+    ///     .on_long_poll(|poll: filch_std::runtime::LongPoll| eprintln!("{:?} is stuck since {:?}", poll.worker, poll.so_far))
     ///     .build()?;
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn on_long_poll(mut self, f: impl Fn(LongPoll) + Send + Sync + 'static) -> Self {
         self.on_long_poll = Some(Hook::new(f));
@@ -311,7 +325,7 @@ impl Builder {
     ///     .on_thread_start(|| println!("{:?} begins", std::thread::current().name()))
     ///     .on_thread_stop(|| println!("{:?} ends", std::thread::current().name()))
     ///     .build()?;
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn on_thread_start(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
         self.hooks.start = Some(Arc::new(move |_| f()));
@@ -335,16 +349,16 @@ impl Builder {
     /// # use std::sync::mpsc;
     /// let (events, post) = mpsc::channel();
     /// let runtime = filch_std::Runtime::builder().on_wake(move || events.send(()).unwrap_or_default()).build_local()?;
-    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
+    /// assert!(matches!(runtime.turn(64), filch_std::runtime::Turn::Rests(None)));
     /// let handle = *runtime.handle();
     /// std::thread::spawn(move || handle.spawn(async {}).detach());
     /// // The loop sleeps until there is an event.
     /// assert!(post.recv().is_ok());
-    /// assert!(matches!(runtime.turn(64), filch_std::Turn::Rests(None)));
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// assert!(matches!(runtime.turn(64), filch_std::runtime::Turn::Rests(None)));
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn on_wake(mut self, f: impl Fn() + Send + Sync + 'static) -> Self {
-        self.on_wake = Some(WakeFn(Arc::new(f)));
+        self.on_wake = Some(Opaque(Arc::new(f)));
         self
     }
 
@@ -365,7 +379,7 @@ impl Builder {
     /// assert_eq!(alive.load(Ordering::Relaxed), 1);
     /// drop(runtime);
     /// assert_eq!(alive.load(Ordering::Relaxed), 0);
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     #[cfg(feature = "observe")]
     pub fn on_task_spawn(mut self, f: impl Fn(TaskId, SpawnInfo) + Send + Sync + 'static) -> Self {
@@ -385,14 +399,14 @@ impl Builder {
     /// too. A panic in a fork-join run or in [`block_on`](crate::block_on)'s own future has a caller, and does nothing more.
     ///
     /// ```
-    /// use filch_std::UnhandledPanic;
+    /// use filch_std::runtime::UnhandledPanic;
     /// let runtime = filch_std::Runtime::builder().unhandled_panic(UnhandledPanic::ShutDown).build()?;
     /// let ended = std::panic::catch_unwind(|| {
     ///     runtime.spawn(async { panic!("on purpose") }).detach();
     ///     runtime.block_on(core::future::pending::<()>());
     /// });
     /// assert!(ended.is_err());
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn unhandled_panic(mut self, policy: UnhandledPanic) -> Self {
         self.unhandled = policy;
@@ -409,7 +423,7 @@ impl Builder {
     /// let waits = runtime.spawn(core::future::pending::<()>());
     /// let all = runtime.tasks();
     /// assert!(all[0].activity.is_some_and(|activity| activity.polls <= 1));
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     #[cfg(feature = "observe")]
     pub fn task_metrics(mut self, tasks: usize) -> Self {
@@ -429,7 +443,7 @@ impl Builder {
     /// power of two, 2^26 at most (default: 0, nothing). Each takes 16 bytes. See [`Handle::snapshot`](crate::Handle::snapshot).
     ///
     /// Each task keeps the place of its spawn, 32 bytes or more, as with [`TaskOptions`](crate::TaskOptions); so
-    /// [`set_deadline`](crate::set_deadline) is true in all of them. Records are known to be in order for nine hours.
+    /// [`set_deadline`](crate::task::set_deadline) is true in all of them. Records are known to be in order for nine hours.
     ///
     /// Cost: see bench/README.md, "The flight recorder"; and a thread, which wakes up each millisecond while there are events.
     #[cfg(feature = "observe")]
@@ -444,7 +458,7 @@ impl Builder {
     /// ```
     /// let runtime = filch_std::Runtime::builder().workers(1).spares(2).build()?;
     /// assert_eq!(runtime.handle().slots(), 3);
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn spares(mut self, slots: u16) -> Self {
         self.spares = slots;

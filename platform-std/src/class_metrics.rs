@@ -10,17 +10,15 @@ use core::{
 
 use filch::{Class, Event, Instant, WorkerId};
 
-use crate::{
-    context::Handle,
-    histogram::{Histogram, Recorded, add},
-};
+use crate::histogram::{Histogram, Recorded, add};
 
 /// Wakes whose times are kept at once. Of two tasks with one place, the later wake counts.
 const PLACES: usize = 4096;
 /// Polls on top of each other whose classes are kept.
 const DEPTH: usize = 16;
 
-/// What the tasks of one class have done on all workers, and how long they have waited. A snapshot: [`Handle::class_metrics`].
+/// What the tasks of one class have done on all workers, and how long they have waited. A snapshot:
+/// [`Handle::class_metrics`](crate::Handle::class_metrics).
 ///
 /// A task waits from its spawn, its wake or the end of a poll in which it was woken, to its next poll. Two wakes in 4096 or fewer may share a
 /// place in the table of times; then the earlier one is not counted, and neither are wakes by handlers of signals.
@@ -226,32 +224,5 @@ impl Worker {
             counts.poll_times.add(spent.load(LOOSE));
         }
         self.depth.store(self.depth.load(LOOSE).saturating_sub(1), LOOSE);
-    }
-}
-
-impl Handle {
-    /// What tasks of this class have done since the runtime began, and how long they have waited. All zero but for `queued`, unless
-    /// [`Builder::class_metrics`](crate::Builder::class_metrics) has turned the times on; in a forked child, without exception.
-    ///
-    /// Cost: a look at each task that lives, and at 1,000 counters of each worker; meant for once a second. Not for signal handlers.
-    ///
-    /// ```
-    /// use filch_std::{Class, ClassMetrics, TaskOptions};
-    /// let runtime = filch_std::Runtime::builder().workers(2).class_metrics(true).build()?;
-    /// let urgent = TaskOptions::new().class(Class::Urgent);
-    /// let handle = *runtime.handle();
-    /// runtime.block_on(handle.spawn_with(urgent, async {})?)?;
-    /// let urgent: ClassMetrics = handle.class_metrics(Class::Urgent);
-    /// assert_eq!((urgent.polls, urgent.queued, urgent.late), (1, 0, 0));
-    /// assert_eq!(urgent.since(&urgent).polls, 0);
-    /// let waits = urgent.waits;
-    /// println!("{:?} {:?} {:?}", waits.quantile(0.5), waits.quantile(0.99), waits.longest());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn class_metrics(&self, class: Class) -> ClassMetrics {
-        if self.check().is_err() {
-            return Times::new(0).snapshot(class, 0);
-        }
-        self.0.core.class_metrics(class)
     }
 }

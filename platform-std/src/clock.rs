@@ -1,13 +1,28 @@
 //! What a runtime tells a clock that tests can stop: what keeps it from moving.
 
-use core::{marker::PhantomData, time::Duration};
+use core::{fmt, time::Duration};
 
-use crate::context::Handle;
+use filch::WorkerId;
 
-/// A clock that tests can stop, without its host's type: that of a [`Pausable`](crate::Pausable).
+/// The workers that sleep by a clock.
+pub trait Workers: Sync {
+    /// The largest number of them.
+    fn slots(&self) -> usize;
+
+    /// Has a worker look at the clock again.
+    fn unpark(&self, worker: WorkerId);
+}
+
+impl fmt::Debug for dyn Workers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workers").field("slots", &self.slots()).finish()
+    }
+}
+
+/// A clock that tests can stop, without its host's type: that of a [`Pausable`](crate::runtime::Pausable).
 pub trait Clock: Sync {
-    /// Called once, before all else, with the runtime whose workers the clock wakes.
-    fn attach(&self, runtime: Handle);
+    /// Called once, before all else, with the workers that the clock wakes.
+    fn attach(&self, workers: &'static dyn Workers);
 
     /// Stops the clock.
     fn pause(&self);
@@ -34,42 +49,4 @@ pub trait Clock: Sync {
 
     /// The end of one [`hold`](Self::hold), which returned this; nothing if that run is over.
     fn release(&self, run: u64);
-}
-
-/// The calling thread runs code of a runtime: a stopped clock moves only while the thread sleeps.
-/// Stays on its thread.
-pub(crate) struct Busy(Handle, PhantomData<*const ()>);
-
-impl Busy {
-    pub(crate) fn new(handle: Handle) -> Self {
-        if let Some(clock) = handle.0.clock {
-            clock.begin();
-        }
-        Self(handle, PhantomData)
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        if let Some(clock) = self.0.0.clock {
-            clock.end();
-        }
-    }
-}
-
-/// Something is under way outside of the workers: a stopped clock does not move.
-pub(crate) struct Hold(Option<(&'static dyn Clock, u64)>);
-
-impl Hold {
-    pub(crate) fn new(handle: Handle) -> Self {
-        Self(handle.0.clock.map(|clock| (clock, clock.hold())))
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if let Some((clock, run)) = self.0 {
-            clock.release(run);
-        }
-    }
 }

@@ -18,7 +18,7 @@ use filch::{
     yield_now,
 };
 
-use crate::{consume_budget, context::Handle, fork::Own, panics::lock, task::Task};
+use crate::{context::Handle, coop::consume_budget, fork::Own, panics::lock, task_view::Task};
 
 /// Frames that are kept of a stack; the innermost ones.
 const FRAMES: usize = 128;
@@ -207,61 +207,34 @@ impl Drop for Dump {
     }
 }
 
-impl Handle {
-    /// Where each task of the runtime waits: what for, and by which calls its futures got there. For a program that hangs.
-    ///
-    /// All tasks are woken and polled once, which a future must bear at any time, and wait on. A future shows itself as it clones its waker, so those of
-    /// any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list too, as one in a poll.
-    ///
-    /// Cost: a poll and some 20 us for each task, on all workers. Names and lines, some milliseconds each, are looked for when they are printed.
-    ///
-    /// # Errors
-    /// [`ResourceBusy`](ErrorKind::ResourceBusy) during another dump in this program; `Unsupported` in a forked child.
-    ///
-    /// # Cancel safety
-    /// Dropped earlier, it ends the dump.
-    ///
-    /// ```
-    /// use core::{future::pending, time::Duration};
-    /// use filch_std::dump::{TaskDump, WaitPoint};
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let joined = runtime.spawn(pending::<()>());
-    /// let joins = runtime.spawn(async { joined.await.is_ok() });
-    /// let dump: Vec<TaskDump> = runtime.block_on(runtime.handle().dump_tasks(Duration::from_secs(10)))?;
-    /// let joining = dump.iter().find(|dump| Some(dump.task.id) == joins.id()).unwrap();
-    /// let [wait]: &[WaitPoint] = &joining.waits[..] else { panic!() };
-    /// assert!(wait.on.is_some() && wait.stack().contains("JoinHandle"));
-    /// dump.iter().for_each(|task| eprint!("{task}"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub async fn dump_tasks(&self, patience: Duration) -> io::Result<Vec<TaskDump>> {
-        consume_budget().await;
-        self.check().map_err(|_| ErrorKind::Unsupported)?;
-        let under_way = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
-        let seen = &under_way.0.seen;
-        // By the system's clock: one that tests stop stands still while a poll is stuck.
-        let begin = Instant::now();
-        self.0.core.wake_tasks();
-        let polls = |task: &Task| {
-            lock(seen).as_ref().and_then(|seen| seen.get(&task.id)).map_or(0, |seen| seen.polls)
-        };
-        // One that is queued, or in a poll, as the caller and those that always yield are: the poll before that has ended.
-        let was_polled = |task: &Task| polls(task) > usize::from(task.scheduled);
-        while begin.elapsed() < patience && !self.tasks().iter().all(was_polled) {
-            match self.0.clock {
-                None => self.timers().sleep(STEP).await,
-                // A timer would move it.
-                Some(_) => yield_now().await,
-            }
+/// See [`Handle::dump_tasks`].
+pub(crate) async fn dump_tasks(here: Handle, patience: Duration) -> io::Result<Vec<TaskDump>> {
+    consume_budget().await;
+    here.check().map_err(|_| ErrorKind::Unsupported)?;
+    let under_way = Dump::begin().ok_or(ErrorKind::ResourceBusy)?;
+    let seen = &under_way.0.seen;
+    // By the system's clock: one that tests stop stands still while a poll is stuck.
+    let begin = Instant::now();
+    here.0.core.wake_tasks();
+    let polls = |task: &Task| {
+        lock(seen).as_ref().and_then(|seen| seen.get(&task.id)).map_or(0, |seen| seen.polls)
+    };
+    // One that is queued, or in a poll, as the caller and those that always yield are: the poll before that has ended.
+    let was_polled = |task: &Task| polls(task) > usize::from(task.scheduled);
+    while begin.elapsed() < patience && !here.0.core.live_tasks().iter().all(was_polled) {
+        match here.0.clock {
+            None => here.0.timers.sleep(STEP).await,
+            // A timer would move it.
+            Some(_) => yield_now().await,
         }
-        watch(None);
-        let mut tasks = self.tasks();
-        tasks.sort_by_key(|task| task.id);
-        let dump = |task: Task| {
-            let waiting = !task.scheduled && polls(&task) > 0;
-            let shown = lock(seen).as_mut().and_then(|seen| seen.remove(&task.id));
-            TaskDump { task, waits: shown.unwrap_or_default().points, waiting }
-        };
-        Ok(tasks.into_iter().map(dump).collect())
     }
+    watch(None);
+    let mut tasks = here.0.core.live_tasks();
+    tasks.sort_by_key(|task| task.id);
+    let dump = |task: Task| {
+        let waiting = !task.scheduled && polls(&task) > 0;
+        let shown = lock(seen).as_mut().and_then(|seen| seen.remove(&task.id));
+        TaskDump { task, waits: shown.unwrap_or_default().points, waiting }
+    };
+    Ok(tasks.into_iter().map(dump).collect())
 }

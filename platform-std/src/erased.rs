@@ -6,29 +6,34 @@ use std::sync::Mutex;
 
 use filch::{Fork, ForkOptions, TaskInfo, Totals, WorkerId, atomic::AtomicU32};
 
-use crate::{metrics::Metrics, pool::Pools, resize::ResizeError, thread_config::Dress};
+use crate::{
+    clock::Workers, error::ResizeError, metrics::Metrics, pool::Pools, task_view::Task,
+    thread_config::Dress,
+};
+#[cfg(all(feature = "observe", target_os = "linux"))]
+use core::sync::atomic::AtomicI32;
 #[cfg(feature = "observe")]
 use {
-    crate::{class_metrics::ClassMetrics, task::Activity},
+    crate::{class_metrics::ClassMetrics, task_view::Activity},
     filch::{Class, TaskId},
 };
 
 /// A runtime without its host's type: what the free functions need.
-pub(crate) trait Core: Sync {
+pub(crate) trait Core: Workers {
     /// [`filch::Scheduler::help_patiently`].
     fn help_patiently(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
     /// [`filch::Scheduler::help_until_done`].
     fn help_until_done(&'static self, done: &mut dyn FnMut() -> bool) -> bool;
     fn current_worker(&self) -> Option<WorkerId>;
-    fn unpark(&self, worker: WorkerId);
     fn block(&self, word: &AtomicU32, expected: u32);
     fn unblock(&self, word: &AtomicU32);
     fn metrics(&self) -> Metrics;
     fn totals(&self) -> Totals;
     #[cfg(feature = "observe")]
     fn class_metrics(&self, class: Class) -> ClassMetrics;
+    /// The thread that is this worker; 0: none.
     #[cfg(all(feature = "observe", target_os = "linux"))]
-    fn thread(&self, worker: WorkerId) -> i32;
+    fn thread(&'static self, worker: WorkerId) -> Option<&'static AtomicI32>;
     /// [`filch::Scheduler::tasks`].
     fn tasks(&self, visit: &mut dyn FnMut(TaskInfo));
     /// What a task has done.
@@ -59,8 +64,6 @@ pub(crate) trait Core: Sync {
     fn active(&self) -> usize;
     /// [`filch::Scheduler::resize`].
     fn resize(&'static self, workers: usize) -> Result<(), ResizeError>;
-    /// The number of slots, with the spare ones.
-    fn slots(&self) -> usize;
     /// [`filch::Scheduler::block_in_place`].
     fn block_in_place(&'static self, f: &mut dyn FnMut());
     /// [`filch::Scheduler::as_poll`].
@@ -75,4 +78,19 @@ pub(crate) trait Core: Sync {
     fn is_stopped(&self) -> bool;
     /// How the runtime wants its threads made.
     fn dressed(&self) -> Dress;
+}
+
+impl dyn Core {
+    /// The tasks that live.
+    pub(crate) fn live_tasks(&self) -> Vec<Task> {
+        let mut all = Vec::new();
+        self.tasks(&mut |info| {
+            #[cfg(feature = "observe")]
+            let activity = self.activity(info.id);
+            #[cfg(not(feature = "observe"))]
+            let activity = None;
+            all.push(Task { info, activity });
+        });
+        all
+    }
 }

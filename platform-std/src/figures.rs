@@ -4,10 +4,7 @@ use core::time::Duration;
 
 use filch::{Totals, WorkerMetrics};
 
-use crate::{
-    blocking::BlockingMetrics,
-    metrics::{IoMetrics, Metrics},
-};
+use crate::metrics::{BlockingMetrics, IoMetrics, Metrics};
 #[cfg(feature = "observe")]
 use crate::{class_metrics::ClassMetrics, histogram::Histogram};
 

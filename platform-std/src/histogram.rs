@@ -12,13 +12,13 @@ use core::{
 const PARTS: usize = 8;
 const BUCKETS: usize = 61 * PARTS;
 
-/// How long polls or waits were. A snapshot, in [`ClassMetrics`](crate::ClassMetrics).
+/// How long polls or waits were. A snapshot, in [`ClassMetrics`](crate::runtime::ClassMetrics).
 ///
 /// The times are in 488 buckets, from nanoseconds to centuries, each an eighth longer than the one before or less.
 ///
 /// ```
 /// # use core::time::Duration;
-/// # use filch_std::Class;
+/// # use filch_std::task::Class;
 /// let runtime = filch_std::Runtime::builder().workers(1).class_metrics(true).build()?;
 /// runtime.block_on(async { filch_std::spawn(async {}).await }).unwrap();
 /// let waits = runtime.handle().class_metrics(Class::Normal).waits;
@@ -28,7 +28,7 @@ const BUCKETS: usize = 61 * PARTS;
 /// for (end, n) in waits.buckets() {
 ///     println!("{n} were not longer than {end:?}, but longer than those before");
 /// }
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Histogram {

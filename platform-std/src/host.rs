@@ -16,7 +16,7 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 /// ```
 /// use core::{any::Any, sync::atomic::{AtomicUsize, Ordering}, time::Duration};
 /// use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
-/// use filch_std::{Futex, Host, IoMetrics, Runtime, RuntimeOn};
+/// use filch_std::{Runtime, runtime::{Futex, Host, IoMetrics, RuntimeOn}};
 /// /// Counts the sleeps of another host.
 /// struct Counting(Futex, AtomicUsize);
 ///
@@ -46,7 +46,7 @@ use crate::{clock::Clock, entry::Entry, metrics::IoMetrics};
 /// }
 ///
 /// let runtime: RuntimeOn<Counting> = Runtime::builder().workers(1).build_on()?;
-/// runtime.block_on(runtime.spawn(async { filch_std::sleep(Duration::from_millis(5)).await }))?;
+/// runtime.block_on(runtime.spawn(async { filch_std::time::sleep(Duration::from_millis(5)).await }))?;
 /// assert!(runtime.host().1.load(Ordering::Relaxed) > 0);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -132,7 +132,7 @@ pub unsafe trait Host: Send + Sync + Sized + 'static {
         None
     }
 
-    /// The clock, if tests can stop it: that of a [`Pausable`](crate::Pausable) alone.
+    /// The clock, if tests can stop it: that of a [`Pausable`](crate::runtime::Pausable) alone.
     #[doc(hidden)]
     fn clock(&self) -> Option<&dyn Clock> {
         None

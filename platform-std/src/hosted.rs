@@ -1,6 +1,8 @@
 //! The platform of a runtime: threads, thread locals and panics are here; sleep and I/O come from
 //! the host.
 
+#[cfg(all(feature = "observe", target_os = "linux"))]
+use core::sync::atomic::AtomicI32;
 use core::{
     cell::Cell,
     ptr::{NonNull, null},
@@ -21,11 +23,11 @@ use filch::{
 #[cfg(feature = "observe")]
 use crate::recording::Recording;
 use crate::{
-    bare, block_on,
-    clock::{Busy, Hold},
-    context::{self, Handle},
-    entry, fork, hooks,
+    block_on,
+    context::{self, Busy, Handle, Hold},
+    fork, hooks,
     host::Host,
+    latch,
     long_poll::LongPoll,
     panics::{self, lock, quietly},
     parallel,
@@ -33,12 +35,23 @@ use crate::{
     resize::Resizes,
     seat::{Seat, worker_of},
     sinks::Sinks,
-    thread_config::{Dress, ThreadRole},
+    thread_config::Dress,
+    thread_hooks::ThreadRole,
     wake_hook::WakeHook,
 };
 
 /// See `Builder::on_wake`.
 pub(crate) type OnWake = Arc<dyn Fn() + Send + Sync>;
+
+/// Finds what the calling worker is to run in a wait for a job.
+type FindBroadcast = fn() -> Option<fn()>;
+
+static FOREIGN_BROADCASTS: OnceLock<FindBroadcast> = OnceLock::new();
+
+/// See [`Handle::set_foreign_broadcasts`].
+pub(crate) fn set_foreign_broadcasts(find: FindBroadcast) {
+    FOREIGN_BROADCASTS.get_or_init(|| find);
+}
 
 /// A host, and the threads on it.
 pub(crate) struct Hosted<H> {
@@ -127,8 +140,8 @@ impl<H: Host> Hosted<H> {
     }
 
     /// The runtime has ended: what comes is refused, what was accepted is done, and what the hooks hold is given back as the last thread ends.
-    pub(crate) fn close_pools(&self, handle: Handle) {
-        self.pools().close(handle);
+    pub(crate) fn close_pools(&self) {
+        self.pools().close();
         self.set_pools(Pools::none());
     }
 
@@ -161,7 +174,7 @@ impl<H: Host> Hosted<H> {
             drop(hold);
             STARTING.set(true);
             dress.bind(role);
-            dress.hooks.around(Some(role), || dress.hooks.worker(handle, || entry.run()));
+            dress.hooks.around(Some(role), || dress.hooks.worker(|| entry.run()));
             if STARTING.replace(false) {
                 // The start was refused, and the thread never entered.
                 starting.fetch_sub(1, Ordering::Release);
@@ -240,7 +253,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
 
     #[inline]
     fn nest(&self) -> *const () {
-        self.handle.get().map_or(null(), |here| entry::nest(*here))
+        self.handle.get().map_or(null(), |here| context::nest(*here))
     }
 
     fn left_poll(&self) -> Option<NonNull<Cell<*const ()>>> {
@@ -258,12 +271,12 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     fn unnest(&self, before: *const ()) {
         if let Some(here) = self.handle.get() {
             // SAFETY: the core pairs the calls.
-            unsafe { entry::unnest(*here, before) };
+            unsafe { context::unnest(*here, before) };
         }
     }
 
     fn foreign_broadcast(&self) -> Option<fn()> {
-        bare::foreign_broadcast()
+        FOREIGN_BROADCASTS.get().and_then(|find| find())
     }
 
     fn start(&self, entry: WorkerEntry) -> Result<(), StartError> {
@@ -293,7 +306,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
     }
 
     fn relax(&self, round: u32) {
-        relax(round);
+        latch::relax(round);
     }
 
     fn block(&self, word: &AtomicU32, expected: u32, deadline: Option<Instant>) {
@@ -335,8 +348,8 @@ impl<H: Host> Hosted<H> {
 
     /// The thread that is this worker; 0: none.
     #[cfg(all(feature = "observe", target_os = "linux"))]
-    pub(crate) fn thread(&self, worker: WorkerId) -> i32 {
-        self.seats.get(worker.index()).map_or(0, Seat::thread)
+    pub(crate) fn thread(&self, worker: WorkerId) -> Option<&AtomicI32> {
+        self.seats.get(worker.index()).map(Seat::thread)
     }
 
     #[cfg(not(feature = "observe"))]
@@ -372,10 +385,8 @@ impl<H: Host> Hosted<H> {
     pub(crate) fn reside(&self) {
         let Some(seat) = self.seat() else { return };
         seat.reside(self.handle.get().copied());
-        let is_here =
-            |here: Handle| Some(here.identity()) == self.handle.get().map(Handle::identity);
-        if let Some(entry) = self.host.entry().filter(|_| !context::current().is_some_and(is_here))
-        {
+        let is_here = context::current().is_some_and(|here| self.handle.get() == Some(&here));
+        if let Some(entry) = self.host.entry().filter(|_| !is_here) {
             seat.entered.set(false);
             entry.leave();
         }
@@ -412,30 +423,22 @@ impl<H: Host> Hosted<H> {
     #[cold]
     fn report(&self, worker: WorkerId, so_far: Duration) {
         let dress = self.dressed();
+        #[cfg(all(feature = "observe", target_os = "linux"))]
+        let now = self.handle.get().and_then(|here| here.0.core.thread(worker));
         let poll = LongPoll {
             worker,
             so_far,
             task: self.polled(worker),
             #[cfg(all(feature = "observe", target_os = "linux"))]
-            thread: self.thread(worker),
+            thread: now.map_or(0, |thread| thread.load(Ordering::Relaxed)),
             #[cfg(all(feature = "observe", target_os = "linux"))]
-            handle: self.handle.get().copied(),
+            now,
         };
         match dress.on_long_poll {
             // The hook must not unwind; its panic has been printed.
             Some(hook) => hooks::call(|| hook.call(poll)),
             None => poll.print(&dress.name),
         }
-    }
-}
-
-/// Waits a moment before the next check, after `round` checks in vain: spins, twice as long each
-/// time, and later yields the core.
-pub(crate) fn relax(round: u32) {
-    if round < 6 {
-        (0..1 << round).for_each(|_| core::hint::spin_loop());
-    } else {
-        thread::yield_now();
     }
 }
 

@@ -6,13 +6,17 @@ use core::{
     task::{Context, Poll},
 };
 
-use filch::{AbortHandle, JoinError, JoinHandle, TaskId, TaskOptions};
+use filch::{AbortHandle, JoinError, JoinHandle, TaskId};
 use futures_util::{
     FutureExt,
     stream::{FuturesUnordered, Stream, StreamExt},
 };
 
-use crate::{budgeted, context::Handle, error::SpawnError, panics::resume};
+use crate::{
+    coop::{budgeted, unconstrained},
+    panics::resume,
+    spawn::spawn,
+};
 
 /// Tasks whose outputs are taken in the order in which the tasks end. Dropping the set aborts the
 /// tasks that are left. It is a [`Stream`] of outputs, too, which ends when the set is empty.
@@ -20,7 +24,7 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::resume};
 /// ```
 /// let runtime = filch_std::Runtime::new().unwrap();
 /// let sum = runtime.block_on(async {
-///     let mut set = filch_std::JoinSet::new();
+///     let mut set = filch_std::task::JoinSet::new();
 ///     for i in 0..10 {
 ///         set.spawn(async move { i });
 ///     }
@@ -37,19 +41,17 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::resume};
 ///
 /// ```
 /// use core::future::{pending, poll_fn};
-/// use filch_std::{JoinSet, LocalRuntime, TaskOptions};
+/// use filch_std::{LocalRuntime, TaskOptions, task::JoinSet};
 /// let runtime = LocalRuntime::new()?;
 /// let here = *runtime.handle();
 /// runtime.block_on(async {
 ///     let mut set = JoinSet::new();
-///     set.insert(filch_std::spawn(async { 1 }));
-///     set.spawn_with(TaskOptions::new().name("named"), async { 2 })?;
-///     set.spawn_local(async { 3 })?;
-///     set.spawn_blocking(|| 4);
-///     set.spawn_on(&here, async { 5 });
-///     set.spawn_local_on(&here, async { 6 })?;
-///     set.spawn_blocking_on(&here, || 7);
-///     assert_eq!((set.len(), set.ids().count()), (7, 7));
+///     set.spawn(async { 1 });
+///     set.insert(filch_std::spawn_with(TaskOptions::new().name("named"), async { 2 })?);
+///     set.insert(filch_std::spawn_local(async { 3 })?);
+///     set.insert(filch_std::spawn_blocking(|| 4));
+///     set.insert(here.spawn(async { 5 }));
+///     assert_eq!((set.len(), set.ids().count()), (5, 5));
 ///
 ///     let mut sum = poll_fn(|cx| set.poll_join_next(cx)).await.unwrap()?;
 ///     let (_id, output) = poll_fn(|cx| set.poll_join_next_with_id(cx)).await.unwrap();
@@ -57,7 +59,7 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::resume};
 ///     while let Some((_id, output)) = set.try_join_next_with_id() {
 ///         sum += output?;
 ///     }
-///     assert!(sum <= 28, "others may not have ended");
+///     assert!(sum <= 15, "others may not have ended");
 ///     set.shutdown().await;
 ///     assert!(set.is_empty());
 ///
@@ -108,7 +110,7 @@ impl<T> JoinSet<T> {
         self.tasks.is_empty()
     }
 
-    /// Adds a task that is already spawned.
+    /// Adds a task that is already spawned, in whatever way.
     pub fn insert(&mut self, task: JoinHandle<T>) {
         self.tasks.push(Member(task));
     }
@@ -121,7 +123,7 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// As [`join_next`](Self::join_next), with the task's id: that of [`ids`](Self::ids) and of [`TaskInfo`](crate::TaskInfo), which a later task may
+    /// As [`join_next`](Self::join_next), with the task's id: that of [`ids`](Self::ids) and of [`TaskInfo`](crate::task::TaskInfo), which a later task may
     /// have again. `None` for the id of a handle whose output was taken before [`insert`](Self::insert).
     ///
     /// # Cancel safety
@@ -130,7 +132,7 @@ impl<T> JoinSet<T> {
     /// ```
     /// let runtime = filch_std::Runtime::new().unwrap();
     /// runtime.block_on(async {
-    ///     let mut set = filch_std::JoinSet::new();
+    ///     let mut set = filch_std::task::JoinSet::new();
     ///     set.spawn(async { 7 });
     ///     let ids: Vec<_> = set.ids().collect();
     ///     let (id, output) = set.join_next_with_id().await.unwrap();
@@ -164,7 +166,7 @@ impl<T> JoinSet<T> {
     /// ```
     /// let runtime = filch_std::Runtime::new().unwrap();
     /// runtime.block_on(async {
-    ///     let mut set = filch_std::JoinSet::new();
+    ///     let mut set = filch_std::task::JoinSet::new();
     ///     set.spawn(core::future::pending::<()>());
     ///     assert!(set.try_join_next().is_none());
     /// });
@@ -176,7 +178,7 @@ impl<T> JoinSet<T> {
     /// As [`try_join_next`](Self::try_join_next), with the task's id: [`join_next_with_id`](Self::join_next_with_id).
     pub fn try_join_next_with_id(&mut self) -> Option<WithId<T>> {
         // An empty budget would make a task that has ended look like one that has not.
-        crate::unconstrained(self.tasks.next()).now_or_never().flatten()
+        unconstrained(self.tasks.next()).now_or_never().flatten()
     }
 
     /// Waits for all tasks; their outputs, in the order in which the tasks ended.
@@ -190,7 +192,7 @@ impl<T> JoinSet<T> {
     /// ```
     /// let runtime = filch_std::Runtime::new().unwrap();
     /// let mut outputs = runtime.block_on(async {
-    ///     let set: filch_std::JoinSet<_> = (0..3).map(|i| filch_std::spawn(async move { i })).collect();
+    ///     let set: filch_std::task::JoinSet<_> = (0..3).map(|i| filch_std::spawn(async move { i })).collect();
     ///     set.join_all().await
     /// });
     /// outputs.sort();
@@ -226,102 +228,20 @@ impl<T> JoinSet<T> {
     pub fn detach_all(&mut self) {
         core::mem::take(&mut self.tasks).into_iter().for_each(|Member(task)| task.detach());
     }
-
-    /// Adds a task that was spawned just now: there is room for one more reference.
-    fn add(&mut self, task: JoinHandle<T>) -> AbortHandle {
-        let Ok(abort) = task.abort_handle() else { unreachable!("a new task has few references") };
-        self.insert(task);
-        abort
-    }
-}
-
-impl<T: 'static> JoinSet<T> {
-    /// Spawns a task that need not be `Send` on the worker of the calling one, into the set.
-    ///
-    /// # Errors
-    /// As [`spawn_local`](crate::spawn_local), with the future.
-    pub fn spawn_local<F>(&mut self, future: F) -> Result<AbortHandle, SpawnError<F>>
-    where
-        F: Future<Output = T> + 'static,
-    {
-        Ok(self.add(crate::spawn_local(future)?))
-    }
-
-    /// As [`spawn_local`](Self::spawn_local), on a runtime of which the calling thread is a worker: that of a
-    /// [`LocalRuntime`](crate::LocalRuntime), also outside of its tasks.
-    ///
-    /// # Errors
-    /// As [`Handle::spawn_local`], with the future.
-    pub fn spawn_local_on<F>(
-        &mut self,
-        runtime: &Handle,
-        future: F,
-    ) -> Result<AbortHandle, SpawnError<F>>
-    where
-        F: Future<Output = T> + 'static,
-    {
-        Ok(self.add(runtime.spawn_local(future)?))
-    }
 }
 
 impl<T: Send + 'static> JoinSet<T> {
-    /// Spawns a task on the current runtime, into the set.
+    /// Spawns a task on the current runtime, into the set. Tasks of another kind, or on another runtime, come by [`insert`](Self::insert).
     ///
     /// # Panics
     /// As [`spawn`](crate::spawn).
     #[track_caller]
     pub fn spawn(&mut self, future: impl Future<Output = T> + Send + 'static) -> AbortHandle {
-        self.add(crate::spawn(future))
-    }
-
-    /// Spawns a task as the options say, on the current runtime, into the set.
-    ///
-    /// # Errors
-    /// As [`spawn_with`](crate::spawn_with), with the future.
-    pub fn spawn_with<F>(
-        &mut self,
-        options: TaskOptions,
-        future: F,
-    ) -> Result<AbortHandle, SpawnError<F>>
-    where
-        F: Future<Output = T> + Send + 'static,
-    {
-        Ok(self.add(crate::spawn_with(options, future)?))
-    }
-
-    /// Spawns a task on a runtime, into the set.
-    ///
-    /// # Panics
-    /// As [`Handle::spawn`].
-    #[track_caller]
-    pub fn spawn_on(
-        &mut self,
-        runtime: &Handle,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> AbortHandle {
-        self.add(runtime.spawn(future))
-    }
-
-    /// Runs a closure that blocks, on the current runtime, into the set. Once it has begun an abort does not end it.
-    ///
-    /// # Panics
-    /// As [`spawn_blocking`](crate::spawn_blocking).
-    #[track_caller]
-    pub fn spawn_blocking(&mut self, f: impl FnOnce() -> T + Send + 'static) -> AbortHandle {
-        self.add(crate::spawn_blocking(f))
-    }
-
-    /// As [`spawn_blocking`](Self::spawn_blocking), on a runtime.
-    ///
-    /// # Panics
-    /// As [`Handle::spawn_blocking`].
-    #[track_caller]
-    pub fn spawn_blocking_on(
-        &mut self,
-        runtime: &Handle,
-        f: impl FnOnce() -> T + Send + 'static,
-    ) -> AbortHandle {
-        self.add(runtime.spawn_blocking(f))
+        let task = spawn(future);
+        // There is room for one more reference to it.
+        let Ok(abort) = task.abort_handle() else { unreachable!("a new task has few references") };
+        self.insert(task);
+        abort
     }
 }
 

@@ -10,8 +10,8 @@ macro_rules! for_each_knob {
             workers(n: usize);
             max_workers(most: usize);
             name(name: impl Into<String>);
-            name_fn(f: impl Fn($crate::ThreadRole) -> String + Send + Sync + 'static);
-            affinity(affinity: $crate::Affinity);
+            name_fn(f: impl Fn($crate::runtime::ThreadRole) -> String + Send + Sync + 'static);
+            affinity(affinity: $crate::runtime::Affinity);
             seed(seed: u64);
             stack_size(bytes: usize);
             stealing(on: bool);
@@ -29,18 +29,18 @@ macro_rules! for_each_knob {
             job_workers(most: u16);
             blocking_threads(most: usize);
             blocking_keep_alive(time: core::time::Duration);
-            on_long_poll(f: impl Fn($crate::LongPoll) + Send + Sync + 'static);
+            on_long_poll(f: impl Fn($crate::runtime::LongPoll) + Send + Sync + 'static);
             on_wake(f: impl Fn() + Send + Sync + 'static);
             on_thread_start(f: impl Fn() + Send + Sync + 'static);
             on_thread_stop(f: impl Fn() + Send + Sync + 'static);
-            unhandled_panic(policy: $crate::UnhandledPanic);
+            unhandled_panic(policy: $crate::runtime::UnhandledPanic);
         }
         #[cfg(feature = "observe")]
         $one! {
             class_metrics(on: bool);
             task_metrics(tasks: usize);
-            on_task_spawn(f: impl Fn($crate::TaskId, $crate::SpawnInfo) + Send + Sync + 'static);
-            on_task_end(f: impl Fn($crate::TaskId) + Send + Sync + 'static);
+            on_task_spawn(f: impl Fn($crate::task::TaskId, $crate::task::SpawnInfo) + Send + Sync + 'static);
+            on_task_end(f: impl Fn($crate::task::TaskId) + Send + Sync + 'static);
             recorder(records: usize);
         }
     };

@@ -9,7 +9,7 @@ use std::thread::{self, Thread};
 
 use filch::WorkerId;
 
-use crate::context::Handle;
+use crate::context::{self, Handle};
 
 /// Is set once; the thread that made it waits for it.
 ///
@@ -34,7 +34,8 @@ impl Latch {
         reason = "it is the calling thread's, which is no default"
     )]
     pub fn new() -> Self {
-        let worker = Handle::current().ok().and_then(|handle| Some((handle, handle.worker()?)));
+        let worker =
+            context::current().and_then(|handle| Some((handle, handle.0.core.current_worker()?)));
         let waiter = match worker {
             Some((handle, id)) => Waiter::Worker(handle, id),
             None => Waiter::Thread(thread::current()),
@@ -44,7 +45,7 @@ impl Latch {
 
     /// A latch of the calling thread, which waits for what this runtime does: as the runtime's worker, if it is one.
     pub fn on(handle: Handle) -> Self {
-        match handle.worker() {
+        match handle.0.core.current_worker() {
             Some(id) => Self { set: AtomicBool::new(false), waiter: Waiter::Worker(handle, id) },
             None => Self::new(),
         }
@@ -62,7 +63,7 @@ impl Latch {
         // SAFETY: as above; the last touch.
         unsafe { (*this.as_ptr()).set.store(true, Ordering::Release) };
         match waiter {
-            Waiter::Worker(handle, id) => handle.unpark(id),
+            Waiter::Worker(handle, id) => handle.0.core.unpark(id),
             Waiter::Thread(thread) => thread.unpark(),
         }
     }
@@ -83,7 +84,7 @@ impl Latch {
         let is_over = || self.is_set() || vain();
         while !is_over() {
             match &self.waiter {
-                Waiter::Worker(handle, _) => drop(handle.help_until(&mut || is_over())),
+                Waiter::Worker(handle, _) => drop(handle.0.core.help_until_done(&mut || is_over())),
                 Waiter::Thread(_) => thread::park(),
             }
         }
@@ -138,5 +139,15 @@ impl CountLatch {
     /// As [`wait`](Self::wait), until the wait is `vain`.
     pub(crate) fn wait_unless(&self, vain: &dyn Fn() -> bool) {
         self.latch.wait_unless(vain);
+    }
+}
+
+/// Waits a moment before the next check, after `round` checks in vain: spins, twice as long each
+/// time, and later yields the core.
+pub(crate) fn relax(round: u32) {
+    if round < 6 {
+        (0..1 << round).for_each(|_| core::hint::spin_loop());
+    } else {
+        thread::yield_now();
     }
 }

@@ -14,11 +14,11 @@
 //! # Ok::<(), Box<dyn core::error::Error>>(())
 //! ```
 //!
-//! - [`spawn`], [`spawn_pinned`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the
-//!   runtime that the calling thread is in. The methods of the same names of [`Runtime`] and
-//!   [`Handle`] use that runtime.
+//! - [`spawn`], [`spawn_local`], [`spawn_blocking`] and [`block_on`] use the runtime that the calling thread is in; the methods
+//!   of the same names of [`Handle`] use its own. [`spawn_with`] takes [`TaskOptions`]: a name, a worker, a class, a deadline.
+//! - [`mod@task`] has the rest of what is done with tasks, [`runtime`] of what is done with runtimes.
 //! - [`time`]: sleeps, timeouts, intervals, and a clock that tests can stop, if the runtime is
-//!   [`Pausable`].
+//!   [`Pausable`](runtime::Pausable).
 //! - [`parallel`]: fork-join on the same workers.
 //! - Workers sleep on a futex on Linux, on a condition variable elsewhere; an idle runtime causes
 //!   no wake-ups.
@@ -32,7 +32,6 @@
 pub mod __macros;
 #[cfg(feature = "observe")]
 mod activity;
-mod bare;
 mod block_on;
 mod blocking;
 mod builder;
@@ -49,6 +48,7 @@ mod error;
 #[cfg(feature = "metrics")]
 mod figures;
 pub mod fork;
+mod handle;
 #[cfg(feature = "observe")]
 mod histogram;
 mod hooks;
@@ -56,8 +56,7 @@ mod host;
 mod hosted;
 mod join_set;
 mod knobs;
-#[doc(hidden)]
-pub mod latch;
+mod latch;
 mod local;
 mod long_poll;
 mod metrics;
@@ -72,20 +71,21 @@ mod publish;
 #[cfg(feature = "observe")]
 mod recording;
 mod resize;
-mod runtime;
 mod scope;
 mod seat;
 mod shared;
 mod sinks;
+mod spawn;
 mod stable;
 #[cfg(all(feature = "observe", target_os = "linux"))]
 mod stacks;
-mod task;
 #[cfg(feature = "observe")]
 mod task_hooks;
+mod task_view;
 mod task_wait;
 mod thread_config;
 mod thread_hooks;
+mod threaded;
 pub mod time;
 #[cfg(feature = "tracing")]
 mod tracing;
@@ -93,47 +93,72 @@ mod tracker;
 mod unhandled;
 mod wake_hook;
 
-pub use filch::{
-    AbortHandle, Class, ForkOptions, Instant, JoinError, JoinHandle, Panic, SpawnInfo, TaskId,
-    TaskInfo, TaskOptions, Timers, Totals, WorkerId, WorkerMetrics, WorkerSet, shield, yield_now,
-};
+/// Tasks: how they are spawned, joined, named and looked at, and what a task says of itself.
+pub mod task {
+    pub use filch::{
+        AbortHandle, Class, JoinError, JoinHandle, Panic, SpawnError, SpawnErrorKind, SpawnInfo,
+        TaskId, TaskInfo, TaskOptions, shield, yield_now,
+    };
+
+    pub use crate::{
+        blocking::spawn_blocking,
+        coop::{
+            budgeted, class, consume_budget, give_way, set_class, set_deadline, should_yield,
+            unconstrained,
+        },
+        join_set::JoinSet,
+        panics::{payload, resume},
+        scope::{ScopedHandle, TaskScope, scope},
+        spawn::{spawn, spawn_local, spawn_with},
+        task_view::{Activity, LastWake, Task, WokenBy},
+        tracker::{TaskTracker, Tracked},
+    };
+}
+
+/// Runtimes: how they are built and resized, what they run on, and what they count.
+pub mod runtime {
+    pub use filch::{BuildError as ConfigError, Totals, WorkerId, WorkerMetrics, WorkerSet};
+
+    #[cfg(unix)]
+    pub use crate::host::Pollable;
+    pub use crate::{
+        block_on::block_on,
+        builder::{Builder, available_workers},
+        context::Handle,
+        error::{BuildError, NoRuntime, ResizeError},
+        host::{Futex, Host},
+        local::{LocalRuntime, LocalRuntimeOn, Turn},
+        long_poll::LongPoll,
+        metrics::{BlockingMetrics, IoMetrics, Metrics},
+        pausable::Pausable,
+        thread_config::Affinity,
+        thread_hooks::ThreadRole,
+        threaded::{Runtime, RuntimeOn, Survivors},
+        unhandled::UnhandledPanic,
+    };
+    #[cfg(feature = "observe")]
+    pub use crate::{class_metrics::ClassMetrics, histogram::Histogram, recording::Snapshot};
+}
+
+/// For crates with a host or an interface of their own. Outside the stability promise.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::{
+        blocking::BlockingPool,
+        builder::{HasBuilder, RuntimeBuilder},
+        entry::{Beside, BesideSlot, Entry},
+        latch::{CountLatch, Latch},
+        panics::contain,
+        parallel::{join_open, try_join_open},
+        pool::{Threads, Unserved},
+        task_wait::TaskWait,
+    };
+}
+
 #[cfg(feature = "macros")]
 pub use filch_macros::{std_main as main, std_test as test};
 
-#[cfg(unix)]
-pub use crate::host::Pollable;
 pub use crate::{
-    block_on::block_on,
-    blocking::BlockingMetrics,
-    builder::{Builder, available_workers},
-    context::{
-        Handle, class, give_way, set_class, set_deadline, should_yield, spawn, spawn_blocking,
-        spawn_blocking_with, spawn_local, spawn_pinned, spawn_with, try_spawn,
-    },
-    coop::{budgeted, consume_budget, unconstrained},
-    error::{BuildError, NoRuntime, SpawnError, SpawnErrorKind},
-    host::{Futex, Host},
-    join_set::JoinSet,
-    local::{LocalRuntime, LocalRuntimeOn, Turn},
-    long_poll::LongPoll,
-    metrics::{IoMetrics, Metrics},
-    panics::{contain, payload, resume},
-    pausable::Pausable,
-    resize::ResizeError,
-    runtime::{Runtime, RuntimeOn, Survivors},
-    scope::{ScopedHandle, TaskScope, scope},
-    task::{Activity, LastWake, Task, WokenBy},
-    thread_config::{Affinity, ThreadRole},
-    time::{interval, sleep, sleep_until, timeout},
-    tracker::{TaskTracker, Tracked},
-    unhandled::UnhandledPanic,
+    runtime::{Builder, Handle, LocalRuntime, Runtime, block_on},
+    task::{JoinError, JoinHandle, TaskOptions, spawn, spawn_blocking, spawn_local, spawn_with},
 };
-#[doc(hidden)]
-pub use crate::{
-    builder::{HasBuilder, RuntimeBuilder},
-    entry::{Beside, BesideSlot, Entry},
-    pool::{BlockingPool, Threads, Unserved},
-    task_wait::TaskWait,
-};
-#[cfg(feature = "observe")]
-pub use crate::{class_metrics::ClassMetrics, histogram::Histogram, recording::Snapshot};

@@ -11,30 +11,29 @@ use core::{
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::{io, thread, time::Instant};
 
-use filch::{JoinHandle, Worker, WorkerId, WorkerSlot};
+use filch::{JoinHandle, SpawnError, Worker, WorkerId, WorkerSlot};
 
 #[cfg(unix)]
 use crate::host::Pollable;
 use crate::{
     block_on::Entered,
-    builder::{HasBuilder, RuntimeBuilder},
     context::Handle,
-    error::{BuildError, SpawnError},
+    error::BuildError,
     hooks,
     host::{Futex, Host},
     hosted::{Hosted, OnWake, be_punctual},
-    runtime::RuntimeOn,
+    threaded::RuntimeOn,
 };
 
 /// A [`LocalRuntime`] on this host.
 ///
 /// ```
-/// use filch_std::{Host, LocalRuntime, LocalRuntimeOn};
+/// use filch_std::{LocalRuntime, runtime::{Host, LocalRuntimeOn}};
 /// fn seven<H: Host>(runtime: &LocalRuntimeOn<H>) -> u32 {
 ///     runtime.block_on(async { 7 })
 /// }
 /// assert_eq!(seven(&LocalRuntime::new()?), 7);
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 pub struct LocalRuntimeOn<H: Host> {
     /// Only `drop` takes these, in this order. The worker keeps this type on its thread.
@@ -71,7 +70,7 @@ pub struct LocalRuntimeOn<H: Host> {
 /// A thread may have several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`](crate::Builder::on_thread_start) are not called for this thread.
 /// The timeouts of this thread's sleeps become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
 ///
-/// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::shield).
+/// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::task::shield).
 /// Dropped inside a poll of its own, or in a hook of a runtime, it ends after that. If it is leaked, its futures are never dropped.
 ///
 /// It stays on its thread:
@@ -90,7 +89,7 @@ pub struct LocalRuntimeOn<H: Host> {
 pub type LocalRuntime = LocalRuntimeOn<Futex>;
 
 /// What a loop does after it gave a [`LocalRuntime`] a turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[must_use]
 pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
@@ -109,7 +108,7 @@ impl Turn {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use filch_std::Turn;
+    /// use filch_std::runtime::Turn;
     /// assert_eq!(Turn::Again.timeout(), Some(Duration::ZERO));
     /// assert_eq!(Turn::Rests(None).timeout(), None);
     /// ```
@@ -119,21 +118,6 @@ impl Turn {
             Self::Rests(time) => time,
             Self::Stopped => None,
         }
-    }
-}
-
-impl<H: HasBuilder> LocalRuntimeOn<H> {
-    /// A runtime with the defaults.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn new() -> Result<Self, BuildError> {
-        H::Builder::default().build_local_on()
-    }
-
-    /// The options, for [`Builder::build_local`](crate::Builder::build_local).
-    pub fn builder() -> H::Builder {
-        H::Builder::default()
     }
 }
 
@@ -214,9 +198,9 @@ impl<H: Host> LocalRuntimeOn<H> {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use filch_std::{LocalRuntime, Turn};
+    /// use filch_std::{LocalRuntime, runtime::Turn};
     /// let runtime = LocalRuntime::new()?;
-    /// let task = runtime.spawn_local(async { filch_std::sleep(Duration::from_millis(2)).await })?;
+    /// let task = runtime.spawn_local(async { filch_std::time::sleep(Duration::from_millis(2)).await })?;
     /// loop {
     ///     let turn = runtime.turn(64);
     ///     if task.is_finished() {
@@ -245,7 +229,7 @@ impl<H: Host> LocalRuntimeOn<H> {
     ///
     /// ```
     /// use core::time::Duration;
-    /// use filch_std::{Host, LocalRuntime};
+    /// use filch_std::{LocalRuntime, runtime::Host};
     /// let runtime = LocalRuntime::builder().name("pool").build_local()?;
     /// let began = runtime.host().now();
     /// let task = runtime.spawn(async { 7 });
@@ -253,10 +237,10 @@ impl<H: Host> LocalRuntimeOn<H> {
     /// while !task.is_finished() {
     ///     // 8 ms for the tasks, and the rest of the frame for the game.
     ///     let turn = runtime.turn_for(Duration::from_millis(8));
-    ///     assert_ne!(turn, filch_std::Turn::Stopped);
+    ///     assert_ne!(turn, filch_std::runtime::Turn::Stopped);
     /// }
     /// assert!(runtime.host().now() >= began);
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn turn_for(&self, slice: Duration) -> Turn {
         // In real time, whether the runtime's clock goes or not.
@@ -285,7 +269,7 @@ impl<H: Host> LocalRuntimeOn<H> {
     }
 
     fn now(&self) -> filch::Instant {
-        self.handle().timers().now()
+        self.handle().0.timers.now()
     }
 
     #[track_caller]
@@ -317,33 +301,6 @@ impl<H: Host> Drop for LocalRuntimeOn<H> {
             worker.run();
         }
         drop(runtime);
-    }
-}
-
-impl Handle {
-    /// Spawns a local task that the core has refused, if the caller is the thread of a runtime of one thread, between its polls.
-    #[cold]
-    #[cfg_attr(feature = "tracing", track_caller)]
-    pub(crate) fn spawn_between<F>(
-        &self,
-        error: filch::SpawnError<F>,
-    ) -> Result<JoinHandle<F::Output>, filch::SpawnError<F>>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        let core = self.0.core;
-        let is_between =
-            core.slots() == 1 && core.current_worker().is_some() && self.check().is_ok();
-        if !is_between || error.kind != filch::SpawnErrorKind::NotPinned {
-            return Err(error);
-        }
-        let (mut future, mut spawned) = (Some(error.future), None);
-        core.as_poll(&mut || {
-            spawned = future.take().map(|f| self.0.spawner.spawn_local(self.0.heap, f));
-        });
-        let Some(spawned) = spawned else { unreachable!("it is called once") };
-        spawned
     }
 }
 

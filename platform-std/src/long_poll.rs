@@ -1,5 +1,7 @@
 //! Reports of polls that take too long.
 
+#[cfg(all(feature = "observe", target_os = "linux"))]
+use core::sync::atomic::AtomicI32;
 use core::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -12,9 +14,6 @@ use std::{
 };
 
 use filch::{TaskInfo, WorkerId};
-
-#[cfg(all(feature = "observe", target_os = "linux"))]
-use crate::context::Handle;
 
 /// A poll that has lasted longer than [`Builder::poll_limit`](crate::Builder::poll_limit), and is
 /// still running.
@@ -30,8 +29,9 @@ pub struct LongPoll {
     /// The worker's thread, as the system numbers it.
     #[cfg(all(feature = "observe", target_os = "linux"))]
     pub(crate) thread: i32,
+    /// Where the thread stands that is the worker now.
     #[cfg(all(feature = "observe", target_os = "linux"))]
-    pub(crate) handle: Option<Handle>,
+    pub(crate) now: Option<&'static AtomicI32>,
 }
 
 impl LongPoll {
@@ -49,12 +49,12 @@ impl LongPoll {
     ///     .poll_limit(Some(Duration::from_millis(50)))
     ///     .on_long_poll(|poll| eprintln!("{poll}, here:\n{}", poll.stack().unwrap_or_default()))
     ///     .build()?;
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     #[cfg(all(feature = "observe", target_os = "linux"))]
     pub fn stack(&self) -> Option<String> {
-        let handle = self.handle?;
-        let is_worker = handle.0.core.thread(self.worker) == self.thread;
+        // Ordering: Relaxed: a number alone.
+        let is_worker = self.now?.load(Ordering::Relaxed) == self.thread;
         if is_worker { crate::stacks::of(self.thread) } else { None }
     }
 

@@ -3,8 +3,16 @@
 use core::{future::Future, time::Duration};
 
 use crate::{
-    BuildError, Builder, Handle, Host, LocalRuntimeOn, Pausable, RuntimeBuilder, RuntimeOn, fork,
+    builder::{Builder, RuntimeBuilder},
+    context::Handle,
+    error::BuildError,
+    fork,
+    host::Host,
+    local::LocalRuntimeOn,
+    pausable::Pausable,
     pool::Pools,
+    threaded::RuntimeOn,
+    time,
 };
 
 /// How long the end of a `main` waits for closures of `spawn_blocking` that have begun, unless its option `shutdown` says another time:
@@ -68,7 +76,7 @@ where
 
 /// Stops the clock, and goes on with the function's future.
 async fn paused<F: Future>(future: F) -> F::Output {
-    crate::time::pause();
+    time::pause();
     future.await
 }
 

@@ -4,13 +4,12 @@ use filch::{Totals, WorkerId, WorkerMetrics};
 
 #[cfg(feature = "observe")]
 use crate::class_metrics::ClassMetrics;
-use crate::{blocking::BlockingMetrics, context::Handle, host::Host, runtime::RuntimeOn};
 
-/// What a runtime has done since it began: [`Handle::metrics`].
+/// What a runtime has done since it began: [`Handle::metrics`](crate::Handle::metrics).
 ///
 /// All counters of a new runtime are 0, also where it uses the memory of one that has ended, whose executor counts on. They are read one
 /// after the other while the runtime works on: each is right, and sums may differ by what happened meanwhile.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metrics {
     /// The threads for closures that block.
@@ -80,6 +79,20 @@ impl Metrics {
     }
 }
 
+/// A snapshot of a runtime's blocking pool; see [`Handle::blocking_metrics`](crate::Handle::blocking_metrics).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingMetrics {
+    /// All threads, the idle ones included, and those that wait for pipes and devices.
+    pub threads: usize,
+    /// Threads without work. A thread ends after ten idle seconds, or [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
+    pub idle: usize,
+    /// Closures that wait for a thread.
+    pub queued: usize,
+    /// Closures that were called and have returned or panicked, since the runtime began.
+    pub done: usize,
+}
+
 /// The figures of a host's I/O: [`Metrics::io`]. Those of `filch-linux` are about its epoll.
 ///
 /// Counters are as wide as a pointer.
@@ -106,7 +119,7 @@ impl IoMetrics {
     /// What has happened since an earlier snapshot. `sources` stays as it is.
     ///
     /// ```
-    /// # use filch_std::IoMetrics;
+    /// # use filch_std::runtime::IoMetrics;
     /// let (mut earlier, mut later) = (IoMetrics::default(), IoMetrics::default());
     /// (earlier.waits, later.waits, later.sources) = (3, 5, 7);
     /// let between = later.since(&earlier);
@@ -163,39 +176,5 @@ impl Begin {
             ..Metrics::default()
         };
         now.since(&begin)
-    }
-}
-
-impl Handle {
-    /// What the runtime has done since it began; all 0 in a forked child. Of a runtime that has ended: what it had done, until another one uses
-    /// its memory.
-    ///
-    /// Cost: a few allocations, 20 loads for each worker and three locks, 0.5 us with two workers; with
-    /// `Builder::class_metrics` 0.1 ms, and 20 ns for each task that lives. Meant for once a second. Not for
-    /// signal handlers.
-    ///
-    /// ```
-    /// let runtime = filch_std::Runtime::builder().workers(2).build()?;
-    /// runtime.block_on(async {
-    ///     let computed = filch_std::spawn(async { filch_std::spawn_blocking(|| 6 * 7).await });
-    ///     assert_eq!(computed.await??, 42);
-    ///     Ok::<_, filch_std::JoinError>(())
-    /// })?;
-    /// let metrics: filch_std::Metrics = runtime.handle().metrics();
-    /// assert_eq!((metrics.totals().spawned, metrics.blocking.done), (2, 1));
-    /// for (id, worker) in metrics.workers().filter(|(_, worker)| worker.online) {
-    ///     println!("{id:?}: {} polls, {} forced to give way", worker.polls, worker.forced_yields);
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn metrics(&self) -> Metrics {
-        if self.check().is_ok() { self.0.core.metrics() } else { Metrics::default() }
-    }
-}
-
-impl<H: Host> RuntimeOn<H> {
-    /// [`Handle::metrics`].
-    pub fn metrics(&self) -> Metrics {
-        self.handle().metrics()
     }
 }

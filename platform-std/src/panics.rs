@@ -52,11 +52,11 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 ///     let task = runtime.spawn(async { panic!("on purpose") });
 ///     runtime.block_on(task).err().and_then(|error| error.into_panic().ok()).expect("it has panicked")
 /// };
-/// let Ok(payload) = filch_std::payload(fails()) else { panic!("of another runtime") };
+/// let Ok(payload) = filch_std::task::payload(fails()) else { panic!("of another runtime") };
 /// assert_eq!(payload.downcast_ref(), Some(&"on purpose"));
 /// // As if this thread had panicked:
-/// assert!(std::panic::catch_unwind(|| filch_std::resume(fails())).is_err());
-/// # Ok::<(), filch_std::BuildError>(())
+/// assert!(std::panic::catch_unwind(|| filch_std::task::resume(fails())).is_err());
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 pub fn payload(panic: Panic) -> Result<Box<dyn Any + Send>, Panic> {
     // SAFETY: the vtable is this module's: the payload is a leaked `Box<Payload>`, and this

@@ -35,7 +35,7 @@ use filch::{WorkerId, WorkerSet, atomic::AtomicU32};
 use crate::{
     context::{self, Handle, expect_current},
     erased::Core,
-    hosted::relax,
+    latch::relax,
 };
 
 mod open;
@@ -105,153 +105,94 @@ fn inside<R>(fork: Fork<'_>, stolen: bool, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-impl Handle {
-    /// Begins a fork-join run, and waits for its end. The run is on the calling thread if that is
-    /// one of the runtime's workers, or if a worker is idle and the thread can take its place: then
-    /// it begins at once. Otherwise the run is a task, which takes as long to begin as it takes to
-    /// wake a worker, and the thread sleeps.
-    ///
-    /// If the runtime has shut down, or belongs to a parent process, the closure runs on the
-    /// calling thread with [`Fork::alone`]: everything in order, up to the first panic.
-    ///
-    /// # Panics
-    /// With the closure's panic.
-    pub fn fork<F, R>(&self, f: F) -> R
-    where
-        F: FnOnce(Fork<'_>) -> R + Send,
-        R: Send,
-    {
-        self.fork_as(None, f)
+/// See [`Handle::fork_with`].
+#[track_caller]
+pub(crate) fn fork<F, R>(here: Handle, options: Option<ForkOptions>, f: F) -> R
+where
+    F: FnOnce(Fork<'_>) -> R + Send,
+    R: Send,
+{
+    let workers = here.0.core.workers();
+    let has = |set: WorkerSet| set.iter().all(|worker| worker.index() < workers);
+    assert!(
+        options.and_then(|options| options.set()).is_none_or(has),
+        "{}",
+        filch::SpawnErrorKind::NoSuchWorker
+    );
+    let (mut f, mut outcome) = (Some(f), None);
+    let mut run = |fork: Fork<'_>| {
+        if let Some(f) = f.take() {
+            let _here = Here::enter(fork);
+            outcome = Some(f(fork));
+        }
+    };
+    if here.check().is_ok() && here.0.core.fork(options, &mut run) {
+        return outcome.unwrap_or_else(|| unreachable!("the core calls it"));
     }
-
-    /// As [`fork`](Self::fork), with a class, and on some workers only: see [`ForkOptions`]. A worker
-    /// that is not among them runs other tasks until the run is over. If all of them were asked to leave
-    /// ([`resize`](Self::resize)), a thread that is none of them runs the closure with [`Fork::alone`]. In a run of another kind, on
-    /// the same stack, everything runs in place.
-    ///
-    /// # Panics
-    /// With the closure's panic; if the runtime has none of the workers, or not all of them.
-    ///
-    /// ```
-    /// use filch_std::{Class, ForkOptions};
-    /// let runtime = filch_std::Runtime::builder().workers(2).build()?;
-    /// let bulk = ForkOptions::new().class(Class::Background);
-    /// let sum = runtime.handle().fork_with(bulk, |fork| {
-    ///     fork.map_reduce(0..1_000, |i| i as u64, |a, b| a + b)
-    /// });
-    /// assert_eq!(sum, Some(499_500));
-    /// # Ok::<(), filch_std::BuildError>(())
-    /// ```
-    #[track_caller]
-    pub fn fork_with<F, R>(&self, options: ForkOptions, f: F) -> R
-    where
-        F: FnOnce(Fork<'_>) -> R + Send,
-        R: Send,
-    {
-        let workers = self.0.core.workers();
-        let has = |set: WorkerSet| set.iter().all(|worker| worker.index() < workers);
-        assert!(options.set().is_none_or(has), "{}", filch::SpawnErrorKind::NoSuchWorker);
-        self.fork_as(Some(options), f)
-    }
-
-    fn fork_as<F, R>(&self, options: Option<ForkOptions>, f: F) -> R
-    where
-        F: FnOnce(Fork<'_>) -> R + Send,
-        R: Send,
-    {
-        let (mut f, mut outcome) = (Some(f), None);
-        let mut run = |fork: Fork<'_>| {
+    let mut outcome = None;
+    if here.check().is_ok() {
+        fork_from_outside(here, options, &mut |fork| {
             if let Some(f) = f.take() {
                 let _here = Here::enter(fork);
-                outcome = Some(f(fork));
+                outcome = Some(catch_unwind(AssertUnwindSafe(|| f(fork))));
             }
-        };
-        if self.check().is_ok() && self.0.core.fork(options, &mut run) {
-            return outcome.unwrap_or_else(|| unreachable!("the core calls it"));
-        }
-        let mut outcome = None;
-        if self.check().is_ok() {
-            self.fork_from_outside(options, &mut |fork| {
-                if let Some(f) = f.take() {
-                    let _here = Here::enter(fork);
-                    outcome = Some(catch_unwind(AssertUnwindSafe(|| f(fork))));
-                }
-            });
-        }
-        match (outcome, f) {
-            (Some(Ok(outcome)), _) => outcome,
-            (Some(Err(payload)), _) => resume_unwind(payload),
-            // There are no workers, or the runtime is ending and the task did not run.
-            (None, Some(f)) => f(Fork::alone()),
-            (None, None) => unreachable!("a closure that ran has an outcome"),
-        }
+        });
     }
+    match (outcome, f) {
+        (Some(Ok(outcome)), _) => outcome,
+        (Some(Err(payload)), _) => resume_unwind(payload),
+        // There are no workers, or the runtime is ending and the task did not run.
+        (None, Some(f)) => f(Fork::alone()),
+        (None, None) => unreachable!("a closure that ran has an outcome"),
+    }
+}
 
-    /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all
-    /// calls have ended. Returns the results in the order of the workers. For per-thread state:
-    /// caches, counters, pages to touch first. Helpers and replacement workers are not included,
-    /// even if one is the caller.
-    ///
-    /// A worker makes its call between two polls. So a worker in a long poll delays the broadcast,
-    /// and one that leaves meanwhile may be left out. `f` must take no lock that is held across a
-    /// fork, and must not wait for another broadcast. The result is empty if no worker can run it:
-    /// after shutdown, inside another broadcast, or in a forked child.
-    ///
-    /// # Panics
-    /// With the first panic of `f`, after `f` has run on all workers.
-    ///
-    /// ```
-    /// let runtime = filch_std::Runtime::builder().workers(3).build()?;
-    /// let names = runtime.handle().broadcast(|worker| format!("worker {}", worker.index()));
-    /// assert_eq!(names, ["worker 0", "worker 1", "worker 2"]);
-    /// # Ok::<(), filch_std::BuildError>(())
-    /// ```
-    pub fn broadcast<F, R>(&self, f: F) -> Vec<R>
-    where
-        F: Fn(WorkerId) -> R + Sync,
-        R: Send,
-    {
-        if self.check().is_err() {
-            return Vec::new();
-        }
-        let outcomes = Mutex::new(Vec::new());
-        let lock = || outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        let run = |worker| {
-            let outcome = f(worker);
-            lock().push((worker, outcome));
-        };
-        self.fork(|_| self.0.core.broadcast(&run));
-        let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-        outcomes.sort_by_key(|(worker, _)| worker.index());
-        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+/// See [`Handle::broadcast`].
+pub(crate) fn broadcast_on<F, R>(here: Handle, f: F) -> Vec<R>
+where
+    F: Fn(WorkerId) -> R + Sync,
+    R: Send,
+{
+    if here.check().is_err() {
+        return Vec::new();
     }
+    let outcomes = Mutex::new(Vec::new());
+    let lock = || outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+    let run = |worker| {
+        let outcome = f(worker);
+        lock().push((worker, outcome));
+    };
+    fork(here, None, |_| here.0.core.broadcast(&run));
+    let mut outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
+    outcomes.sort_by_key(|(worker, _)| worker.index());
+    outcomes.into_iter().map(|(_, outcome)| outcome).collect()
+}
 
-    /// Runs it as a task. A thread that is no worker does not help meanwhile: as soon as there are
-    /// jobs, no worker is idle whose place it could take.
-    #[cold]
-    fn fork_from_outside(
-        &self,
-        options: Option<ForkOptions>,
-        run: &mut (dyn FnMut(Fork<'_>) + Send),
-    ) {
-        let core = self.0.core;
-        let done = Arc::new(Done { core, over: AtomicU32::new(0) });
-        let lent = Lent::new(run, &done);
-        // If the spawn is refused, the future is dropped unused, as that of a task that is
-        // cancelled before it runs.
-        let task = async move {
-            let lent = lent;
-            // SAFETY: the lender waits for the drop of `lent`.
-            core.fork(options, &mut |fork| unsafe { (*lent.run)(fork) });
-        };
-        match self.spawn_with(options.unwrap_or_default().task(), task) {
-            // A worker that may not begin the run: it helps with other tasks.
-            Ok(mut task) if core.current_worker().is_some() => drop(task.join()),
-            // The drop of a task that was refused ends the wait.
-            spawned => drop(spawned),
-        }
-        done.wait();
+/// Runs it as a task. A thread that is no worker does not help meanwhile: as soon as there are
+/// jobs, no worker is idle whose place it could take.
+#[cold]
+fn fork_from_outside(
+    here: Handle,
+    options: Option<ForkOptions>,
+    run: &mut (dyn FnMut(Fork<'_>) + Send),
+) {
+    let core = here.0.core;
+    let done = Arc::new(Done { core, over: AtomicU32::new(0) });
+    let lent = Lent::new(run, &done);
+    // If the spawn is refused, the future is dropped unused, as that of a task that is
+    // cancelled before it runs.
+    let task = async move {
+        let lent = lent;
+        // SAFETY: the lender waits for the drop of `lent`.
+        core.fork(options, &mut |fork| unsafe { (*lent.run)(fork) });
+    };
+    match here.spawn_with(options.unwrap_or_default().task(), task) {
+        // A worker that may not begin the run: it helps with other tasks.
+        Ok(mut task) if core.current_worker().is_some() => drop(task.join()),
+        // The drop of a task that was refused ends the wait.
+        spawned => drop(spawned),
     }
+    done.wait();
 }
 
 /// How often a thread checks for the end of its run before it sleeps.
@@ -318,7 +259,7 @@ where
     R: Send,
 {
     match HERE.get().fork {
-        none if none.has_no_worker() => expect_current().fork(f),
+        none if none.has_no_worker() => fork(expect_current(), None, f),
         fork => fork.nested(f),
     }
 }
@@ -380,7 +321,7 @@ where
 {
     let join = |fork: Fork<'_>| fork.join_and_tell(|_| a(), |fork, stolen| inside(fork, stolen, b));
     match HERE.get().fork {
-        none if none.has_no_worker() => expect_current().fork(join),
+        none if none.has_no_worker() => fork(expect_current(), None, join),
         // Without `nested`: a fork keeps its thread a worker by itself.
         fork => join(fork),
     }
@@ -430,7 +371,7 @@ where
 ///     assert_eq!(parallel::map_reduce(0..4, |i| numbers[i], |a, b| a + b), Some(20));
 /// });
 /// assert_eq!(calls.into_inner(), 200);
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn for_each<F>(range: Range<usize>, f: F)
@@ -478,5 +419,5 @@ where
     F: Fn(WorkerId) -> R + Sync,
     R: Send,
 {
-    expect_current().broadcast(f)
+    broadcast_on(expect_current(), f)
 }

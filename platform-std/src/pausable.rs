@@ -19,8 +19,7 @@ use std::{
 use filch::{Instant, Reactor, WorkerId, atomic::AtomicU32};
 
 use crate::{
-    clock::Clock,
-    context::Handle,
+    clock::{Clock, Workers},
     entry::Entry,
     fork,
     host::{Futex, Host},
@@ -31,7 +30,7 @@ use crate::{
 /// The host `H`, with a clock that tests can stop: [`time::pause`](crate::time::pause). Made by
 /// [`Builder::build_pausable`](crate::Builder::build_pausable).
 ///
-/// [`Handle::host`] finds `H` in it.
+/// [`Handle::host`](crate::Handle::host) finds `H` in it.
 #[derive(Debug)]
 pub struct Pausable<H: Host = Futex> {
     host: H,
@@ -43,7 +42,7 @@ pub struct Pausable<H: Host = Futex> {
     ahead: AtomicU64,
     /// What a stopped clock waits for. All changes of the clock are made under this lock.
     awaited: Mutex<Awaited>,
-    runtime: OnceLock<Handle>,
+    workers: OnceLock<&'static dyn Workers>,
     /// The process that has the threads.
     process: u32,
 }
@@ -166,13 +165,13 @@ impl<H: Host> Pausable<H> {
 
     /// Has the sleeping workers sleep by the clock as it is now.
     fn wake_all(&self) {
-        let slots = self.runtime.get().map_or(0, Handle::slots);
+        let slots = self.workers.get().map_or(0, |workers| workers.slots());
         (0..slots).for_each(|worker| self.unpark(WorkerId::new(worker as u16)));
     }
 
     fn unpark(&self, worker: WorkerId) {
-        if let Some(runtime) = self.runtime.get() {
-            runtime.unpark(worker);
+        if let Some(workers) = self.workers.get() {
+            workers.unpark(worker);
         }
     }
 
@@ -237,8 +236,8 @@ impl<H: Host> Pausable<H> {
 }
 
 impl<H: Host> Clock for Pausable<H> {
-    fn attach(&self, runtime: Handle) {
-        let _ = self.runtime.set(runtime);
+    fn attach(&self, workers: &'static dyn Workers) {
+        let _ = self.workers.set(workers);
     }
 
     fn pause(&self) {
@@ -320,7 +319,7 @@ unsafe impl<H: Host> Host for Pausable<H> {
             stands: AtomicU64::new(0),
             ahead: AtomicU64::new(0),
             awaited: Mutex::default(),
-            runtime: OnceLock::new(),
+            workers: OnceLock::new(),
             process: fork::generation(),
         })
     }

@@ -27,13 +27,10 @@ use filch::Class;
 
 use self::queue::{Counts, JobQueue, Submitted};
 use crate::{
-    blocking::BlockingMetrics,
-    clock::Hold,
-    context::Handle,
-    entry::Within,
-    error::SpawnErrorKind,
+    metrics::BlockingMetrics,
     panics::{lock, quietly},
-    thread_config::{Dress, ThreadRole},
+    thread_config::Dress,
+    thread_hooks::{Around, ThreadRole},
 };
 
 /// How long a thread waits for work before it ends, unless the builder says another time.
@@ -63,15 +60,17 @@ pub(crate) struct Pools {
 }
 
 impl Pools {
-    pub(crate) fn new(limit: usize, keep_alive: Duration, dress: Dress) -> Self {
+    /// Each thread is in the runtime while it is in `within`.
+    pub(crate) fn new(limit: usize, keep_alive: Duration, dress: Dress, within: Around) -> Self {
         let started = Arc::default();
-        let pool = |dress| Pool::new(limit, keep_alive, dress, Arc::clone(&started));
+        let pool =
+            |dress| Pool::new(limit, keep_alive, dress, Arc::clone(&within), Arc::clone(&started));
         Self { closures: pool(dress.clone()), waiting: pool(dress) }
     }
 
     /// Pools that take no closure.
     pub(crate) fn none() -> Self {
-        let none = Self::new(1, KEEP_ALIVE, Dress::default());
+        let none = Self::new(1, KEEP_ALIVE, Dress::default(), Arc::new(|body| body()));
         for pool in none.all() {
             pool.jobs.close(|_| false);
         }
@@ -103,8 +102,8 @@ impl Pools {
 
     /// The runtime has ended: refuses closures from now on, and waits for work that was accepted. Those of tasks are gone, as their tasks are.
     /// Others go on to their end; then the threads end.
-    pub(crate) fn close(&self, handle: Handle) {
-        self.all().for_each(|pool| pool.close(handle));
+    pub(crate) fn close(&self) {
+        self.all().for_each(|pool| pool.close());
         let begin = Instant::now();
         for pool in self.all() {
             pool.wait_for_accepted(PATIENCE.saturating_sub(begin.elapsed()));
@@ -113,7 +112,7 @@ impl Pools {
 
     /// After `close`: waits for the closures of `spawn_blocking` that run, `patience` at most. How many still run.
     pub(crate) fn wait(&self, patience: Duration) -> usize {
-        self.closures.jobs.wait(patience.min(LONGEST))
+        self.closures.wait(patience)
     }
 }
 
@@ -128,6 +127,8 @@ pub(crate) struct Pool {
     done: AtomicUsize,
     /// How its threads are made; without the hook for long polls.
     dress: Dress,
+    /// Calls the body of a thread in the runtime.
+    within: Around,
     /// The number of threads that were ever started for the runtime. It gives each its name.
     started: Arc<AtomicUsize>,
 }
@@ -147,40 +148,21 @@ pub(crate) trait Job: Send + Sync {
     }
 }
 
-/// A closure that is called in any case.
-struct Accepted<F> {
-    f: Mutex<Option<F>>,
-    /// A stopped clock stands until it has been called.
-    _hold: Hold,
-}
-
-impl<F: FnOnce() + Send> Job for Accepted<F> {
-    fn run(&self, done: &AtomicUsize) {
-        let f = lock(&self.f).take();
-        quietly(|| f.into_iter().for_each(|f| f()));
-        // Ordering: as in `Pool::metrics`.
-        done.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn is_accepted(&self) -> bool {
-        true
-    }
-}
-
 impl Pool {
     fn new(
         limit: usize,
         keep_alive: Duration,
         dress: Dress,
+        within: Around,
         started: Arc<AtomicUsize>,
     ) -> Arc<Self> {
         let jobs = JobQueue::new(limit.max(1), keep_alive.min(LONGEST));
         let (accepted, settled) = (Mutex::new(0), Condvar::new());
         let done = AtomicUsize::new(0);
-        Arc::new(Self { jobs, accepted, settled, done, dress, started })
+        Arc::new(Self { jobs, accepted, settled, done, dress, within, started })
     }
 
-    fn metrics(&self) -> BlockingMetrics {
+    pub(crate) fn metrics(&self) -> BlockingMetrics {
         let Counts { threads, idle, queued } = self.jobs.counts();
         // Ordering: Relaxed; a count. The stage's lock shows it to the task that has seen its output.
         let done = self.done.load(Ordering::Relaxed);
@@ -193,7 +175,6 @@ impl Pool {
     /// The runtime has ended; or there is no thread, and none can be started: the caller runs an accepted job itself.
     pub(crate) fn submit(
         self: &Arc<Self>,
-        handle: Handle,
         class: Class,
         job: &Arc<dyn Job>,
     ) -> Result<(), Unserved> {
@@ -204,7 +185,7 @@ impl Pool {
                 self.settle(&*job);
                 Err(Unserved::Closed)
             }
-            Submitted::Starts => self.start(handle).or_else(|error| {
+            Submitted::Starts => self.start().or_else(|error| {
                 let own = self.do_without_thread(Some(job));
                 if own { Err(Unserved::NoThread(error)) } else { Ok(()) }
             }),
@@ -226,7 +207,7 @@ impl Pool {
         has_own
     }
 
-    fn start(self: &Arc<Self>, handle: Handle) -> io::Result<()> {
+    fn start(self: &Arc<Self>) -> io::Result<()> {
         // Ordering: Relaxed; a count.
         let role = ThreadRole::Blocking(self.started.fetch_add(1, Ordering::Relaxed));
         let builder = self.dress.builder(role)?;
@@ -234,14 +215,13 @@ impl Pool {
         let body = move || {
             let _alive = Alive(&pool.jobs);
             pool.dress.bind(role);
-            pool.dress.hooks.around(Some(role), || pool.work(handle));
+            pool.dress.hooks.around(Some(role), || (pool.within)(&mut || pool.work()));
         };
         builder.spawn(body).map(drop)
     }
 
     /// The loop of a thread of the pool.
-    fn work(&self, handle: Handle) {
-        let _within = Within::new(handle);
+    fn work(&self) {
         while let Some(job) = self.jobs.next() {
             job.run(&self.done);
             self.drop(job);
@@ -275,12 +255,17 @@ impl Pool {
     }
 
     /// See [`Pools::close`].
-    fn close(self: &Arc<Self>, handle: Handle) {
+    pub(crate) fn close(self: &Arc<Self>) {
         // The threads may be at work for as long as they like.
         let starts = self.jobs.close(|job| job.is_accepted());
-        if starts && self.start(handle).is_err() {
+        if starts && self.start().is_err() {
             self.do_without_thread(None);
         }
+    }
+
+    /// After `close`: waits for the threads, `patience` at most. How many are left.
+    pub(crate) fn wait(&self, patience: Duration) -> usize {
+        self.jobs.wait(patience.min(LONGEST))
     }
 
     /// Waits for accepted jobs.
@@ -308,89 +293,4 @@ pub enum Unserved {
     Closed,
     /// There is no thread, and none can be started.
     NoThread(io::Error),
-}
-
-/// A runtime's threads for closures that block, for crates that present them under another API. Of this runtime alone, also after its end.
-#[doc(hidden)]
-#[derive(Clone)]
-pub struct BlockingPool(Handle, Arc<Pool>);
-
-impl BlockingPool {
-    /// Has a thread call the closure, in the runtime; it contains its own panics. A closure that is taken is called, even after the end of the
-    /// runtime, or dropped if the system refuses a thread that it relies on.
-    ///
-    /// # Errors
-    /// [`Unserved`]; the closure is dropped.
-    pub fn call(&self, f: impl FnOnce() + Send + 'static) -> Result<(), Unserved> {
-        let job: Arc<dyn Job> = Arc::new(Call(Mutex::new(Some(f))));
-        self.1.submit(self.0, Class::Normal, &job)
-    }
-
-    /// Refuses closures from now on.
-    pub fn close(&self) {
-        self.1.close(self.0);
-    }
-
-    /// Waits for the threads, after [`close`](Self::close), so long at most. How many are left.
-    pub fn wait(&self, longest: Duration) -> usize {
-        self.1.jobs.wait(longest.min(LONGEST))
-    }
-}
-
-impl core::fmt::Debug for BlockingPool {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_tuple("BlockingPool").field(&self.1.metrics()).finish()
-    }
-}
-
-/// A closure of [`BlockingPool::call`].
-struct Call<F>(Mutex<Option<F>>);
-
-impl<F: FnOnce() + Send> Job for Call<F> {
-    fn run(&self, done: &AtomicUsize) {
-        let f = lock(&self.0).take();
-        if let Some(f) = f {
-            quietly(f);
-            // Ordering: as in `Pool::metrics`.
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn do_without_thread(&self, _: &AtomicUsize) {
-        let f = lock(&self.0).take();
-        quietly(|| drop(f));
-    }
-}
-
-#[doc(hidden)]
-impl Handle {
-    /// Has a thread call a closure that nothing cancels: the end of the runtime waits until it has been called, five seconds at most. For
-    /// work that a caller has been told is done.
-    ///
-    /// # Errors
-    /// The runtime has ended, or is the parent process's; the closure is dropped.
-    pub fn accept(
-        &self,
-        threads: Threads,
-        f: impl FnOnce() + Send + 'static,
-    ) -> Result<(), SpawnErrorKind> {
-        self.check()?;
-        let job: Arc<dyn Job> =
-            Arc::new(Accepted { f: Mutex::new(Some(f)), _hold: Hold::new(*self) });
-        let pools = self.0.core.pools();
-        let pool = pools.of(threads);
-        match pool.submit(*self, Class::Normal, &job) {
-            Ok(()) => Ok(()),
-            Err(Unserved::Closed) => Err(SpawnErrorKind::Shutdown),
-            Err(Unserved::NoThread(_)) => {
-                pool.run(&*job);
-                Ok(())
-            }
-        }
-    }
-
-    /// The runtime's pool for closures of `spawn_blocking`.
-    pub fn blocking_pool(&self) -> BlockingPool {
-        BlockingPool(*self, Arc::clone(self.0.core.pools().of(Threads::Pool)))
-    }
 }

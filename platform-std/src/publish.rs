@@ -2,12 +2,11 @@
 
 use core::time::Duration;
 
-use filch::{AbortHandle, Class, TaskOptions};
+use filch::{AbortHandle, Class, SpawnErrorKind, TaskOptions};
 use metrics::{Key, Label, Level, Metadata, Unit};
 
 use crate::{
     context::Handle,
-    error::SpawnErrorKind,
     figures::{Family, Kind, Value},
     metrics::Metrics,
     panics::lock,
@@ -15,58 +14,33 @@ use crate::{
 
 const METADATA: Metadata<'static> = Metadata::new("filch", Level::INFO, Some(module_path!()));
 
-impl Handle {
-    /// Publishes the runtime's figures each `period`, the first time at once, to the recorder that the program has installed for the crate
-    /// `metrics`. The names are those of the page `docs/observing.md`. Counters and histograms get what has come since the last time, so that
-    /// they count on when another runtime follows; install the recorder first. A time that adds up (the seconds that a worker was busy) is a gauge
-    /// there, as the facade's counters are whole numbers.
-    ///
-    /// The work is that of a task of the runtime, of the class `Background`, named `filch metrics`, among those that it counts. It ends when the runtime is
-    /// shut down or dropped, which does not wait for it, or when it is aborted. Call it once for a runtime: two tasks would count twice.
-    ///
-    /// Cost, each time: [`metrics`](Self::metrics), and what the recorder does with some 30 figures and 16 for each worker.
-    ///
-    /// ```
-    /// use core::time::Duration;
-    /// let runtime = filch_std::Runtime::builder().workers(2).build()?;
-    /// // metrics_exporter_prometheus::PrometheusBuilder::new().install()?;
-    /// runtime.handle().publish_metrics_every(Duration::from_secs(1))?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`SpawnErrorKind`]: the runtime has shut down, or this is a forked child.
-    ///
-    /// # Panics
-    /// If the period is zero.
-    pub fn publish_metrics_every(&self, period: Duration) -> Result<AbortHandle, SpawnErrorKind> {
-        assert!(period > Duration::ZERO, "a period of zero");
-        self.check()?;
-        let runtime = *self;
-        let publishes = async move {
-            let mut ticks = runtime.timers().interval(period);
-            let mut before = Metrics::default();
-            let first = runtime.metrics();
-            first.families(&first).iter().for_each(describe);
-            loop {
-                ticks.tick().await;
-                let now = runtime.metrics();
-                now.since(&before).families(&now).iter().for_each(publish);
-                before = now;
-            }
-        };
-        let options = TaskOptions::new().name("filch metrics").class(Class::Background);
-        // A shutdown comes before this, or finds the task.
-        let mut publishers = lock(self.0.core.publishers());
-        let publishers = publishers.as_mut().ok_or(SpawnErrorKind::Shutdown)?;
-        let task = self.spawn_with(options, publishes).map_err(|refused| refused.kind)?;
-        let (Ok(theirs), Ok(ours)) = (task.abort_handle(), task.abort_handle()) else {
-            unreachable!("a new task has few references");
-        };
-        publishers.push(ours);
-        task.detach();
-        Ok(theirs)
-    }
+/// See [`Handle::publish_metrics_every`].
+pub(crate) fn publish_every(here: Handle, period: Duration) -> Result<AbortHandle, SpawnErrorKind> {
+    assert!(period > Duration::ZERO, "a period of zero");
+    here.check()?;
+    let publishes = async move {
+        let mut ticks = here.0.timers.interval(period);
+        let mut before = Metrics::default();
+        let first = here.0.metrics();
+        first.families(&first).iter().for_each(describe);
+        loop {
+            ticks.tick().await;
+            let now = here.0.metrics();
+            now.since(&before).families(&now).iter().for_each(publish);
+            before = now;
+        }
+    };
+    let options = TaskOptions::new().name("filch metrics").class(Class::Background);
+    // A shutdown comes before this, or finds the task.
+    let mut publishers = lock(here.0.core.publishers());
+    let publishers = publishers.as_mut().ok_or(SpawnErrorKind::Shutdown)?;
+    let task = here.spawn_with(options, publishes).map_err(|refused| refused.kind)?;
+    let (Ok(theirs), Ok(ours)) = (task.abort_handle(), task.abort_handle()) else {
+        unreachable!("a new task has few references");
+    };
+    publishers.push(ours);
+    task.detach();
+    Ok(theirs)
 }
 
 /// The name of a family as exporters to Prometheus want it.

@@ -10,7 +10,7 @@ use std::{fs, io, path::Path, thread};
 use filch::{Event, Instant, TaskInfo, WorkerId, atomic::AtomicU32};
 use filch_trace::Recorder;
 
-use crate::{context::Handle, host::Host};
+use crate::host::Host;
 
 /// Reading the clock takes 10 to 30 ns, and a short poll as long: events that come in so many nanoseconds have one time.
 const RESOLUTION: u64 = 1024;
@@ -125,11 +125,11 @@ impl Recording {
     }
 }
 
-/// What a runtime did last: the file of its flight recorder. [`Handle::snapshot`].
+/// What a runtime did last: the file of its flight recorder. [`Handle::snapshot`](crate::Handle::snapshot).
 ///
 /// The program of the crate `filch-trace` says what is in it, and makes a file for Perfetto.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Snapshot(Vec<u8>);
+pub struct Snapshot(pub(crate) Vec<u8>);
 
 impl Snapshot {
     /// The file.
@@ -153,46 +153,5 @@ impl Snapshot {
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Snapshot").field("bytes", &self.0.len()).finish_non_exhaustive()
-    }
-}
-
-impl Handle {
-    /// What the runtime did last: the polls, wakes, spawns, steals and sleeps in the memory of its flight recorder, and the tasks that
-    /// live. `None` without [`Builder::recorder`](crate::Builder::recorder), and in a forked child.
-    ///
-    /// From any thread, while the runtime runs on. Cost: some 100 ns for each record.
-    ///
-    /// ```
-    /// let runtime = filch_std::Runtime::builder().workers(2).recorder(1024).build()?;
-    /// let handle = *runtime.handle();
-    /// runtime.block_on(handle.spawn(async {}))?;
-    /// assert!(handle.is_recorded());
-    /// let snapshot: filch_std::Snapshot = handle.snapshot().expect("there is a recorder");
-    /// # let path = std::env::temp_dir().join(format!("filch-doc-{}.trace", std::process::id()));
-    /// snapshot.save(&path)?;
-    /// assert_eq!(std::fs::read(&path)?, snapshot.as_bytes());
-    /// # std::fs::remove_file(&path)?;
-    ///
-    /// // Piece by piece, in a handler:
-    /// let mut file = Vec::new();
-    /// assert!(handle.dump("why", &mut |piece| file.extend_from_slice(piece)) && !file.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn snapshot(&self) -> Option<Snapshot> {
-        let mut bytes = Vec::new();
-        self.dump("", &mut |part| bytes.extend_from_slice(part)).then_some(Snapshot(bytes))
-    }
-
-    /// Whether [`snapshot`](Self::snapshot) gives anything: the runtime has a flight recorder, and is this process's.
-    pub fn is_recorded(&self) -> bool {
-        self.0.records && self.check().is_ok()
-    }
-
-    /// As [`snapshot`](Self::snapshot), piece by piece, with a note on why: without an allocation, and without a lock. False if there is nothing
-    /// to write.
-    ///
-    /// For handlers of signals and panics too, if `out` may be called there.
-    pub fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
-        self.check().is_ok() && self.0.core.dump(note, out)
     }
 }

@@ -16,11 +16,10 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use filch::{JoinError, JoinHandle};
+use filch::{JoinError, JoinHandle, SpawnErrorKind};
 
 use crate::{
     context::{Handle, expect_current},
-    error::SpawnErrorKind,
     fork, hooks,
     latch::CountLatch,
     panics::lock,
@@ -35,99 +34,48 @@ pub fn scope<'env, F, T>(f: F) -> T
 where
     F: for<'scope> FnOnce(&'scope TaskScope<'scope, 'env>) -> T,
 {
-    expect_current().scope(f)
+    scope_on(expect_current(), f)
 }
 
-impl Handle {
-    /// Calls `f` with a scope, into which it spawns tasks that may borrow what lives longer than this call. Returns when `f` has returned
-    /// and all tasks of the scope have ended, however `f` ends. The thread runs tasks while it waits, as in
-    /// [`block_on`](Self::block_on), with the same warning on locks. In a task the call is one long poll.
-    ///
-    /// ```
-    /// let runtime = filch_std::Runtime::new()?;
-    /// let (words, mut sum) = (vec!["a".to_owned(), "few".into(), "words".into()], 0);
-    /// let lengths = runtime.handle().scope(|scope| {
-    ///     scope.spawn(async { sum = words.iter().map(String::len).sum::<usize>() });
-    ///     let tasks: Vec<_> = words.iter().map(|word| scope.spawn(async move { word.len() })).collect();
-    ///     tasks.into_iter().map(|task| task.join().unwrap()).collect::<Vec<_>>()
-    /// });
-    /// assert_eq!((lengths, sum), (vec![1, 3, 5], 9));
-    /// # Ok::<(), filch_std::BuildError>(())
-    /// ```
-    ///
-    /// What a task borrows lives longer than the scope:
-    ///
-    /// ```compile_fail,E0597
-    /// let runtime = filch_std::Runtime::new().unwrap();
-    /// runtime.handle().scope(|scope| {
-    ///     let too_short = String::from("of the closure");
-    ///     let borrowed = &too_short;
-    ///     scope.spawn(async move { println!("{borrowed}") });
-    /// });
-    /// ```
-    ///
-    /// # Why there is no scope to `await`
-    ///
-    /// A task runs on another thread until it ends or its future is dropped there. So a borrow is sound only if the borrowed value cannot go before that. This call keeps
-    /// it by its own stack frame, which no safe code takes away before the call returns or unwinds, and both wait. A future has no such
-    /// frame: its owner may drop it at any `await`, and then its drop could wait, but its owner may also leak it (`mem::forget`, a
-    /// cycle of counted references), and then end the borrow, while tasks still use it. No code of the scope would run in between:
-    ///
-    /// ```text
-    /// let mut future = Box::pin(scope_async(|scope| scope.spawn(async { use_for_long(&value) })));
-    /// let _ = poll_once(future.as_mut());     // the task runs on another worker
-    /// mem::forget(future);                    // no drop, no wait
-    /// drop(value);                            // and the task uses it
-    /// ```
-    ///
-    /// To `await`, spawn tasks that own or share what they use, into a [`JoinSet`](crate::JoinSet); or poll several futures that borrow
-    /// in one task, as `futures::join!` does; or compute by [`parallel::for_each_async`](crate::parallel::for_each_async), which
-    /// leaves nothing behind between two polls.
-    ///
-    /// # Panics
-    /// With a panic of `f`; if a task panicked whose handle was not joined; in a hook of the runtime. In a forked child, also if the fork was in `f` and tasks
-    /// were left.
-    ///
-    /// Idea: `std::thread::scope`.
-    #[track_caller]
-    pub fn scope<'env, F, T>(&self, f: F) -> T
-    where
-        F: for<'scope> FnOnce(&'scope TaskScope<'scope, 'env>) -> T,
-    {
-        if let Err(kind) = self.check() {
-            panic!("{kind}");
+/// See [`Handle::scope`].
+#[track_caller]
+pub(crate) fn scope_on<'env, F, T>(here: Handle, f: F) -> T
+where
+    F: for<'scope> FnOnce(&'scope TaskScope<'scope, 'env>) -> T,
+{
+    if let Err(kind) = here.check() {
+        panic!("{kind}");
+    }
+    hooks::refuse("scope");
+    let worker = here.0.core.current_worker();
+    let scope = TaskScope {
+        handle: here,
+        latch: CountLatch::on(here, 1),
+        panics: AtomicUsize::new(0),
+        scope: PhantomData,
+        env: PhantomData,
+    };
+    let outcome = catch_unwind(AssertUnwindSafe(|| f(&scope)));
+    // SAFETY: INV-SCOPE; the caller's own count, which ends here.
+    unsafe { CountLatch::down(NonNull::from(&scope.latch)) };
+    // What unwinds from here on ends the program: the tasks borrow.
+    let waits = Waits;
+    // The process may have been forked in `f`, or in a task that ran here.
+    let vain = || here.check().is_err();
+    if worker.is_none() {
+        // It helps if it may; whether that has ended the wait or not, the latch says.
+        let _ = here.0.core.help_patiently(&mut || scope.latch.is_set() || vain());
+    }
+    scope.latch.wait_unless(&vain);
+    mem::forget(waits);
+    match outcome {
+        Err(panic) => resume_unwind(panic),
+        Ok(_) if !scope.latch.is_set() => panic!("{}", SpawnErrorKind::Forked),
+        // Ordering: Relaxed: the latch orders it.
+        Ok(_) if scope.panics.load(Ordering::Relaxed) > 0 => {
+            panic!("a task of the scope panicked")
         }
-        hooks::refuse("scope");
-        let worker = self.worker();
-        let scope = TaskScope {
-            handle: *self,
-            latch: CountLatch::on(*self, 1),
-            panics: AtomicUsize::new(0),
-            scope: PhantomData,
-            env: PhantomData,
-        };
-        let outcome = catch_unwind(AssertUnwindSafe(|| f(&scope)));
-        // SAFETY: INV-SCOPE; the caller's own count, which ends here.
-        unsafe { CountLatch::down(NonNull::from(&scope.latch)) };
-        // What unwinds from here on ends the program: the tasks borrow.
-        let waits = Waits;
-        // The process may have been forked in `f`, or in a task that ran here.
-        let vain = || self.check().is_err();
-        if worker.is_none() {
-            // It helps if it may; whether that has ended the wait or not, the latch says.
-            let _ = self.0.core.help_patiently(&mut || scope.latch.is_set() || vain());
-        }
-        scope.latch.wait_unless(&vain);
-        mem::forget(waits);
-        match outcome {
-            Err(panic) => resume_unwind(panic),
-            Ok(_) if !scope.latch.is_set() => panic!("{}", SpawnErrorKind::Forked),
-            // Ordering: Relaxed: the latch orders it.
-            Ok(_) if scope.panics.load(Ordering::Relaxed) > 0 => {
-                panic!("a task of the scope panicked")
-            }
-            Ok(output) => output,
-        }
+        Ok(output) => output,
     }
 }
 
@@ -140,14 +88,14 @@ impl Handle {
 ///
 /// ```
 /// use core::future::pending;
-/// use filch_std::{ScopedHandle, TaskScope};
+/// use filch_std::task::{ScopedHandle, TaskScope};
 /// fn lengths<'s>(scope: &'s TaskScope<'s, '_>, words: &'s [String]) -> Vec<ScopedHandle<'s, usize>> {
 ///     words.iter().map(|word| scope.spawn(async move { word.len() })).collect()
 /// }
 /// let runtime = filch_std::Runtime::new()?;
 /// let words = ["a".to_owned(), "few".into()];
 /// let lengths = runtime.block_on(async {
-///     filch_std::scope(|scope| {
+///     filch_std::task::scope(|scope| {
 ///         let stuck = scope.spawn(pending::<()>());
 ///         assert!(!stuck.is_finished());
 ///         stuck.abort();
@@ -158,7 +106,7 @@ impl Handle {
 ///     })
 /// });
 /// assert_eq!(lengths, [1, 3]);
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 pub struct TaskScope<'scope, 'env: 'scope> {
     handle: Handle,

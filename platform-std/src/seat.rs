@@ -10,10 +10,7 @@ use core::{
 
 use filch::WorkerId;
 
-use crate::{
-    context::{self, Handle},
-    entry,
-};
+use crate::context::{self, Handle};
 
 /// What a thread that is a worker keeps of its state before. One for each worker, in the platform's
 /// memory.
@@ -33,7 +30,7 @@ pub(crate) struct Seat {
     residence: Cell<Option<Handle>>,
     /// The thread stays in the runtime when the seat is given back ([`stay`](Self::stay)).
     stays: Cell<bool>,
-    /// The host's [`Entry`](crate::Entry) was entered.
+    /// The host's [`Entry`](crate::internal::Entry) was entered.
     pub(crate) entered: Cell<bool>,
     /// The thread, for other threads: a number alone.
     #[cfg(all(feature = "observe", target_os = "linux"))]
@@ -120,14 +117,14 @@ impl Seat {
     }
 
     /// The thread gives the seat back next, in the midst of a poll of this runtime, and stays in the runtime until
-    /// [`entry::unnest`](crate::entry::unnest), with what this returns.
+    /// [`context::unnest`], with what this returns.
     pub(crate) fn stay(&self, runtime: Handle) -> *const () {
         let before = self.before.get();
-        if !before.is_some_and(|before| before.is(runtime)) {
+        if before != Some(runtime) {
             self.stays.set(true);
             self.entered.set(false);
         }
-        entry::address(before)
+        context::address(before)
     }
 
     /// The calling thread is this worker no more.
@@ -152,8 +149,7 @@ impl Seat {
 
     /// The thread that is this worker; 0: none.
     #[cfg(all(feature = "observe", target_os = "linux"))]
-    pub(crate) fn thread(&self) -> i32 {
-        // Ordering: Relaxed: a number alone.
-        self.thread.load(Ordering::Relaxed)
+    pub(crate) fn thread(&self) -> &AtomicI32 {
+        &self.thread
     }
 }

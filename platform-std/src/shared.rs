@@ -1,45 +1,147 @@
 //! A runtime's core and threads, as its handles use them.
 
 use core::any::Any;
-#[cfg(feature = "metrics")]
-use std::sync::Mutex;
-use std::thread;
+#[cfg(all(feature = "observe", target_os = "linux"))]
+use core::sync::atomic::AtomicI32;
+use std::{
+    io,
+    sync::{Mutex, OnceLock},
+    thread,
+};
 
 use filch::{
-    Fork, ForkOptions, Platform, TaskInfo, Totals, WorkerId,
+    BuildError as ConfigError, Fork, ForkOptions, Heap, Platform, Scheduler, TaskInfo, Totals,
+    WorkerId, WorkerSlot,
     atomic::{AtomicU32, Ordering},
 };
 
 use crate::{
+    clock::Workers,
+    context::{Handle, Inner},
     erased::Core,
+    error::ResizeError,
+    fork,
     host::Host,
+    hosted::Hosted,
     metrics::{Begin, Metrics},
     panics::lock,
     pool::Pools,
-    resize::ResizeError,
-    runtime::Shared,
+    stable::Kind,
     thread_config::Dress,
+    unhandled::Fall,
 };
 #[cfg(feature = "observe")]
 use {
     crate::{
         class_metrics::{ClassMetrics, Times},
-        task::Activity,
+        task_view::Activity,
     },
     filch::{Class, TaskId},
 };
 
+type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
+
+/// What a runtime's memory holds. It is never freed, but reused.
+pub(crate) struct Shared<H: Host> {
+    pub(crate) executor: Executor<H>,
+    heap: &'static Heap,
+    pub(crate) kind: Kind,
+    /// Where the counters stood when the runtime began.
+    pub(crate) begin: Mutex<Begin>,
+    inner: OnceLock<Inner>,
+}
+
 impl<H: Host> Shared<H> {
+    /// Puts it into memory that is never freed.
+    pub(crate) fn leak(executor: Executor<H>, kind: Kind) -> &'static Self {
+        let heap = Box::leak(Heap::boxed());
+        let shared: &'static Self = Box::leak(Box::new(Self {
+            executor,
+            heap,
+            kind,
+            begin: Mutex::default(),
+            inner: OnceLock::new(),
+        }));
+        let handle = shared.handle();
+        // No other thread has it yet.
+        let _ = shared.executor.platform().handle.set(handle);
+        if let Some(clock) = handle.0.clock {
+            clock.attach(shared);
+        }
+        shared
+    }
+
+    pub(crate) fn handle(&'static self) -> Handle {
+        Handle(self.inner.get_or_init(|| Inner {
+            core: self,
+            heap: self.heap,
+            #[cfg(not(feature = "tracing"))]
+            spawner: self.executor.spawner(),
+            #[cfg(feature = "tracing")]
+            spawner: crate::tracing::Spawner::new(self.executor.spawner()),
+            timers: self.executor.timers(),
+            entry: self.executor.platform().host.entry(),
+            urgent: self.executor.urgent_count(),
+            clock: self.executor.platform().host.clock(),
+            process: fork::generation(),
+            fall: Fall::default(),
+            #[cfg(feature = "observe")]
+            records: self.kind.records > 0,
+        }))
+    }
+
     /// A runtime begins here: its counters count from now on. Its executor is still closed, so that no spawn is between them.
     pub(crate) fn count_from_here(&self) {
         let io = self.executor.platform().host.io_metrics();
         *lock(&self.begin) = Begin::of(&self.executor.metrics(), io);
     }
 
+    /// See [`Core::resize`].
+    pub(crate) fn set_workers(&'static self, workers: usize) -> Result<(), ResizeError> {
+        let platform = self.executor.platform();
+        let _during = platform.resizes.begin();
+        if self.executor.is_stopped() {
+            return Err(ResizeError::Shutdown);
+        }
+        if platform.is_local() && workers == 1 {
+            // It has that one. Where it is a `LocalRuntime`, no thread may be started for it.
+            return Ok(());
+        }
+        if !platform.resizes.are_allowed() && !platform.is_local() {
+            return Err(ResizeError::NotOurs);
+        }
+        self.start_workers(workers)
+    }
+
+    /// As `set_workers`, for a runtime that has no thread yet.
+    pub(crate) fn start_workers(&'static self, workers: usize) -> Result<(), ResizeError> {
+        let platform = self.executor.platform();
+        self.executor.resize(workers).map_err(|error| match error {
+            filch::ResizeError::ZeroWorkers => ResizeError::Config(ConfigError::ZeroWorkers),
+            filch::ResizeError::TooManyWorkers(most) => {
+                ResizeError::Config(ConfigError::TooManyWorkers(most))
+            }
+            other => {
+                let error = lock(&platform.refused).take();
+                ResizeError::Thread(error.unwrap_or_else(|| io::Error::other(other.to_string())))
+            }
+        })
+    }
+
     /// The times of tasks, if they are taken.
     #[cfg(feature = "observe")]
     fn times(&self) -> Option<&Times> {
         self.executor.platform().sinks.times.get().filter(|times| times.is_on())
+    }
+}
+
+impl<H: Host> Workers for Shared<H> {
+    fn slots(&self) -> usize {
+        self.kind.slots
+    }
+
+    fn unpark(&self, worker: WorkerId) {
+        self.executor.unpark_worker(worker);
     }
 }
 
@@ -54,10 +156,6 @@ impl<H: Host> Core for Shared<H> {
 
     fn current_worker(&self) -> Option<WorkerId> {
         self.executor.platform().current_worker()
-    }
-
-    fn unpark(&self, worker: WorkerId) {
-        self.executor.unpark_worker(worker);
     }
 
     fn block(&self, word: &AtomicU32, expected: u32) {
@@ -98,7 +196,7 @@ impl<H: Host> Core for Shared<H> {
     }
 
     #[cfg(all(feature = "observe", target_os = "linux"))]
-    fn thread(&self, worker: WorkerId) -> i32 {
+    fn thread(&'static self, worker: WorkerId) -> Option<&'static AtomicI32> {
         self.executor.platform().thread(worker)
     }
 
@@ -181,10 +279,6 @@ impl<H: Host> Core for Shared<H> {
 
     fn resize(&'static self, workers: usize) -> Result<(), ResizeError> {
         self.set_workers(workers)
-    }
-
-    fn slots(&self) -> usize {
-        self.kind.slots
     }
 
     fn block_in_place(&'static self, f: &mut dyn FnMut()) {

@@ -8,8 +8,8 @@ use crate::host::Host;
 #[cfg(feature = "observe")]
 use {
     crate::{
-        activity::Activities, class_metrics::Times, recording::Recording, task::Activity,
-        task_hooks::Hooked,
+        activity::Activities, class_metrics::Times, recording::Recording, task_hooks::Hooked,
+        task_view::Activity,
     },
     core::{
         cell::Cell,

@@ -46,7 +46,7 @@ impl TaskWait {
 
     /// Whether the runtime of the task is this one.
     pub(crate) fn is_of(&self, runtime: Handle) -> bool {
-        self.home.is_some_and(|home| home.is(runtime))
+        self.home == Some(runtime)
     }
 
     /// Has the end of the task's runtime call this waker.

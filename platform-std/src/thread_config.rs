@@ -3,22 +3,15 @@
 use core::{cell::Cell, fmt};
 use std::{io, sync::Arc, thread};
 
-use filch::WorkerId;
-
-use crate::{error::BuildError, long_poll::Hook, panics::quietly, thread_hooks::ThreadHooks};
-
-/// What a thread of a runtime is for: see [`Builder::name_fn`](crate::Builder::name_fn).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum ThreadRole {
-    /// It is this worker. At and above the number of workers it is a replacement for one that waits in sync code.
-    Worker(WorkerId),
-    /// It is of the blocking pool, and so many were started before it.
-    Blocking(usize),
-}
+use crate::{
+    error::BuildError,
+    long_poll::Hook,
+    panics::quietly,
+    thread_hooks::{ThreadHooks, ThreadRole},
+};
 
 /// Which processors the workers are bound to: see [`Builder::affinity`](crate::Builder::affinity).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Affinity {
     /// The operating system chooses, and moves them.

@@ -3,11 +3,23 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::{context::Handle, panics::quietly, thread_config::ThreadRole};
+use filch::WorkerId;
+
+use crate::panics::quietly;
+
+/// What a thread of a runtime is for: see [`Builder::name_fn`](crate::Builder::name_fn).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ThreadRole {
+    /// It is this worker. At and above the number of workers it is a replacement for one that waits in sync code.
+    Worker(WorkerId),
+    /// It is of the blocking pool, and so many were started before it.
+    Blocking(usize),
+}
 
 /// Called with what the thread is for; `None` for one of the host.
 pub(crate) type Hook = Arc<dyn Fn(Option<ThreadRole>) + Send + Sync>;
-type Around = Arc<dyn Fn(Handle, &mut dyn FnMut()) + Send + Sync>;
+pub(crate) type Around = Arc<dyn Fn(&mut dyn FnMut()) + Send + Sync>;
 
 /// Called as a thread begins and as it ends, and around a worker.
 #[derive(Clone, Default)]
@@ -40,15 +52,15 @@ impl ThreadHooks {
     }
 
     /// Runs the body of a worker's thread. A hook that does not call it leaves that to the caller.
-    pub(crate) fn worker(&self, handle: Option<Handle>, body: impl FnOnce()) {
+    pub(crate) fn worker(&self, body: impl FnOnce()) {
         let mut body = Some(body);
         let mut once = || {
             if let Some(body) = body.take() {
                 body();
             }
         };
-        if let (Some(around), Some(handle)) = (&self.around_worker, handle) {
-            quietly(|| around(handle, &mut once));
+        if let Some(around) = &self.around_worker {
+            quietly(|| around(&mut once));
         }
         once();
     }

@@ -26,7 +26,7 @@ pub use filch::{Elapsed, Instant, Interval, MissedTick, Sleep, Tick, Timeout, Ti
 /// If the calling thread is in no runtime; the same holds for all functions here.
 #[track_caller]
 pub fn now() -> Instant {
-    expect_current().timers().now()
+    expect_current().0.timers.now()
 }
 
 /// The time on the current runtime's clock when the standard library's shows `at`, if both go on from now: for a deadline that other
@@ -40,7 +40,7 @@ pub fn now() -> Instant {
 /// let runtime = filch_std::Runtime::new().unwrap();
 /// runtime.block_on(async {
 ///     let deadline = Instant::now() + Duration::from_millis(1);
-///     filch_std::sleep_until(filch_std::time::from_std(deadline)).await;
+///     filch_std::time::sleep_until(filch_std::time::from_std(deadline)).await;
 ///     assert!(Instant::now() + Duration::from_micros(100) >= deadline);
 ///     assert!(filch_std::time::to_std(filch_std::time::now()).is_some());
 /// });
@@ -89,7 +89,7 @@ pub fn ticks(interval: Interval) -> impl Stream<Item = Instant> + Send {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn sleep(duration: Duration) -> Sleep {
-    expect_current().timers().sleep(duration)
+    expect_current().0.timers.sleep(duration)
 }
 
 /// Sleeps until `deadline`: [`Timers::sleep_until`].
@@ -98,7 +98,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    expect_current().timers().sleep_until(deadline)
+    expect_current().0.timers.sleep_until(deadline)
 }
 
 /// Gives `future` this much time from now on: [`Timers::timeout`].
@@ -115,11 +115,11 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 ///     assert!(timeout(short, pending::<()>()).await.is_err());
 ///     assert!(timeout_at(now() + short, async { 7 }).await.is_ok_and(|n| n == 7));
 /// });
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
-    expect_current().timers().timeout(duration, future)
+    expect_current().0.timers.timeout(duration, future)
 }
 
 /// Gives `future` time until `deadline`: [`Timers::timeout_at`].
@@ -128,7 +128,7 @@ pub fn timeout<F: Future>(duration: Duration, future: F) -> Timeout<F> {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
-    expect_current().timers().timeout_at(deadline, future)
+    expect_current().0.timers.timeout_at(deadline, future)
 }
 
 /// Ticks now, and then every `period`: [`Timers::interval`].
@@ -149,11 +149,11 @@ pub fn timeout_at<F: Future>(deadline: Instant, future: F) -> Timeout<F> {
 ///     interval_at(begin + 5 * period, period).tick().await;
 ///     assert!(now() - begin >= 5 * period);
 /// });
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
-    expect_current().timers().interval(period)
+    expect_current().0.timers.interval(period)
 }
 
 /// Ticks at `first`, and then every `period`: [`Timers::interval_at`].
@@ -162,7 +162,7 @@ pub fn interval(period: Duration) -> Interval {
 /// If the calling thread is in no runtime.
 #[track_caller]
 pub fn interval_at(first: Instant, period: Duration) -> Interval {
-    expect_current().timers().interval_at(first, period)
+    expect_current().0.timers.interval_at(first, period)
 }
 
 /// Stops the current runtime's clock, for tests. From then on the clock moves only by [`advance`],

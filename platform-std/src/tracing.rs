@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use ::tracing::{Span, span::Id, trace, trace_span};
 use filch::{
-    Heap, JoinHandle, SpawnError, TaskInfo, TaskOptions, WorkerId,
+    Heap, JoinHandle, SpawnError, TaskInfo, TaskOptions,
     waker_events::{self, Sink, WakerEvent},
 };
 use pin_project_lite::pin_project;
@@ -123,21 +123,6 @@ impl Spawner {
     {
         let traced = Traced::new("task", None, Location::caller(), future);
         self.0.spawn(heap, traced).map_err(Traced::refused)
-    }
-
-    #[track_caller]
-    pub(crate) fn spawn_pinned<F>(
-        self,
-        heap: &'static Heap,
-        worker: WorkerId,
-        future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let traced = Traced::new("task", None, Location::caller(), future);
-        self.0.spawn_pinned(heap, worker, traced).map_err(Traced::refused)
     }
 
     #[track_caller]

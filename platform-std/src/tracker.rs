@@ -11,13 +11,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use filch::{AbortHandle, JoinHandle, TaskOptions};
+use filch::{AbortHandle, JoinHandle, SpawnError};
 use pin_project_lite::pin_project;
 
-use crate::{budgeted, context::Handle, error::SpawnError, panics::lock};
+use crate::{blocking::spawn_blocking, coop::budgeted, panics::lock, spawn::spawn};
 
 /// Tasks that are spawned from many places, and awaited at one: for a shutdown that lets connections finish. Outputs go to the
-/// [`JoinHandle`]s, or nowhere; a [`JoinSet`](crate::JoinSet) collects them.
+/// [`JoinHandle`]s, or nowhere; a [`JoinSet`](crate::task::JoinSet) collects them.
 ///
 /// A clone is another handle of the same tracker. Dropping handles does nothing to the tasks. A task counts from its spawn until its
 /// future has been dropped. Cost: a lock for each spawn and each end.
@@ -26,7 +26,7 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::lock};
 /// # use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// # static DONE: AtomicUsize = AtomicUsize::new(0);
 /// let runtime = filch_std::Runtime::new()?;
-/// let tracker = filch_std::TaskTracker::new();
+/// let tracker = filch_std::task::TaskTracker::new();
 /// runtime.block_on(async {
 ///     for _ in 0..3 {
 ///         let connections = tracker.clone();
@@ -39,7 +39,7 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::lock};
 ///     tracker.wait().await;
 /// });
 /// assert_eq!(DONE.load(Relaxed), 3);
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 ///
 /// Idea: tokio-util's type of the same name.
@@ -48,15 +48,16 @@ use crate::{budgeted, context::Handle, error::SpawnError, panics::lock};
 ///
 /// ```
 /// use core::future::pending;
-/// use filch_std::{LocalRuntime, TaskOptions, TaskTracker, Tracked};
+/// use filch_std::{LocalRuntime, TaskOptions, task::{TaskTracker, Tracked}};
 /// let runtime = LocalRuntime::new()?;
 /// let tracker = TaskTracker::new();
 /// runtime.block_on(async {
-///     tracker.spawn_on(runtime.handle(), async {}).detach();
-///     tracker.spawn_with(TaskOptions::new().name("named"), async {})?.detach();
-///     tracker.spawn_local(async {})?.detach();
+///     tracker.spawn(async {}).detach();
+///     tracker.spawn_by(async {}, |task| filch_std::spawn_with(TaskOptions::new().name("named"), task))?.detach();
+///     tracker.spawn_by(async {}, filch_std::spawn_local)?.detach();
+///     tracker.spawn_by(async {}, |task| Ok(runtime.spawn(task)))?.detach();
 ///     let counted: Tracked<_> = tracker.track(async { 7 });
-///     assert_eq!(tracker.len(), 4);
+///     assert_eq!(tracker.len(), 5);
 ///     assert_eq!(counted.into_inner().await, 7);
 ///     tracker.spawn_blocking(|| {}).detach();
 ///     tracker.close();
@@ -163,56 +164,24 @@ impl TaskTracker {
         F::Output: Send + 'static,
     {
         let (future, number) = self.numbered(future);
-        self.keep(number, crate::spawn(future))
+        self.keep(number, spawn(future))
     }
 
-    /// Spawns a task on a runtime.
-    ///
-    /// # Panics
-    /// As [`Handle::spawn`].
-    #[track_caller]
-    pub fn spawn_on<F>(&self, runtime: &Handle, future: F) -> JoinHandle<F::Output>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let (future, number) = self.numbered(future);
-        self.keep(number, runtime.spawn(future))
-    }
-
-    /// Spawns a task as the options say, on the current runtime.
+    /// Spawns a task in whatever way: on a runtime of which there is a handle, as options say, or one that need not be `Send`.
     ///
     /// # Errors
-    /// As [`spawn_with`](crate::spawn_with), with the future.
-    pub fn spawn_with<F>(
+    /// That of `spawn`, with the future alone, which counts no more.
+    pub fn spawn_by<F: Future>(
         &self,
-        options: TaskOptions,
         future: F,
-    ) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
+        spawn: impl FnOnce(Tracked<F>) -> Result<JoinHandle<F::Output>, SpawnError<Tracked<F>>>,
+    ) -> Result<JoinHandle<F::Output>, SpawnError<F>> {
         let (future, number) = self.numbered(future);
-        match crate::spawn_with(options, future) {
+        match spawn(future) {
             Ok(task) => Ok(self.keep(number, task)),
-            Err(error) => Err(error.map(Tracked::into_inner)),
-        }
-    }
-
-    /// Spawns a task that need not be `Send`.
-    ///
-    /// # Errors
-    /// As [`spawn_local`](crate::spawn_local), with the future.
-    pub fn spawn_local<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + 'static,
-        F::Output: 'static,
-    {
-        let (future, number) = self.numbered(future);
-        match crate::spawn_local(future) {
-            Ok(task) => Ok(self.keep(number, task)),
-            Err(error) => Err(error.map(Tracked::into_inner)),
+            Err(SpawnError { kind, future }) => {
+                Err(SpawnError { kind, future: future.into_inner() })
+            }
         }
     }
 
@@ -227,7 +196,7 @@ impl TaskTracker {
     ) -> JoinHandle<T> {
         let token = self.begin();
         let number = token.number;
-        let task = crate::spawn_blocking(move || {
+        let task = spawn_blocking(move || {
             let _token = token;
             f()
         });
@@ -337,6 +306,7 @@ impl Drop for Token {
 
 pin_project! {
     /// A future that a [`TaskTracker`] counts for as long as it lives. From [`TaskTracker::track`].
+    #[must_use = "futures do nothing unless polled"]
     pub struct Tracked<F> {
         #[pin]
         future: F,

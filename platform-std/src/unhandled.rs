@@ -16,7 +16,7 @@ use crate::panics::lock;
 /// What a panic of a task does beyond its [`JoinHandle`](crate::JoinHandle): [`Builder::unhandled_panic`](crate::Builder::unhandled_panic).
 ///
 /// Idea: tokio's policy of the same name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UnhandledPanic {
     /// Nothing: the other tasks go on.

@@ -6,7 +6,11 @@ use core::{future::poll_fn, task::Poll, time::Duration};
 use std::sync::{Arc, Mutex, mpsc};
 
 use common::{Flag, until, watchdog};
-use filch_std::{Runtime, Task, TaskId, WokenBy, sleep, spawn, yield_now};
+use filch_std::{
+    Runtime, spawn,
+    task::{Task, TaskId, WokenBy, yield_now},
+    time::sleep,
+};
 
 fn runtime(workers: usize) -> Runtime {
     Runtime::builder().workers(workers).task_metrics(64).build().unwrap()

@@ -12,7 +12,7 @@ use common::{Drops, Flag, message, until, watchdog};
 #[cfg(target_os = "linux")]
 use filch_test_support::alone;
 
-use filch_std::{Handle, JoinError, Runtime, TaskOptions, Threads};
+use filch_std::{Handle, JoinError, Runtime, TaskOptions, internal::Threads};
 
 #[test]
 fn no_more_threads_than_the_limit() {
@@ -55,7 +55,7 @@ fn a_panic_is_the_tasks_and_the_thread_stays() {
     let panics = rt.handle().spawn_blocking(|| std::panic::resume_unwind(Box::new("on purpose")));
     match rt.block_on(panics) {
         Err(JoinError::Panicked(panic)) => {
-            assert_eq!(message(&*filch_std::payload(panic).unwrap()), "on purpose");
+            assert_eq!(message(&*filch_std::task::payload(panic).unwrap()), "on purpose");
         }
         other => panic!("{other:?}"),
     }

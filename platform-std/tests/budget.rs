@@ -36,7 +36,7 @@ impl Meter {
 /// A future that does so many operations, which are all ready, on the budget.
 async fn work(meter: Meter, operations: usize) {
     for _ in 0..operations {
-        filch_std::consume_budget().await;
+        filch_std::task::consume_budget().await;
         meter.count();
     }
 }
@@ -131,7 +131,7 @@ fn cases() -> Vec<(&'static str, Case)> {
                 };
                 let counted = async {
                     for _ in 0..OPERATIONS {
-                        filch_std::yield_now().await;
+                        filch_std::task::yield_now().await;
                     }
                 };
                 select(pin!(endless), pin!(counted)).await;
@@ -149,12 +149,12 @@ fn cases() -> Vec<(&'static str, Case)> {
             .boxed()
         }),
         ("timeout", |meter| {
-            async { _ = filch_std::timeout(SOON, work(meter, usize::MAX)).await }.boxed()
+            async { _ = filch_std::time::timeout(SOON, work(meter, usize::MAX)).await }.boxed()
         }),
         ("timeout of unordered", |meter| {
             let all: FuturesUnordered<_> =
                 (0..3).map(|_| work(meter.clone(), usize::MAX)).collect();
-            async { _ = filch_std::timeout(SOON, all.for_each(|()| async {})).await }.boxed()
+            async { _ = filch_std::time::timeout(SOON, all.for_each(|()| async {})).await }.boxed()
         }),
         ("foreign block_on", |meter| {
             async move { futures_executor::block_on(work(meter, OPERATIONS)) }.boxed()

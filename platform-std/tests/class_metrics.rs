@@ -6,7 +6,10 @@ use core::time::Duration;
 use std::{sync::mpsc, thread, time::Instant};
 
 use common::{until, watchdog};
-use filch_std::{Class, Runtime, TaskOptions, spawn_with, yield_now};
+use filch_std::{
+    Runtime, TaskOptions, spawn_with,
+    task::{Class, yield_now},
+};
 
 const CLASSES: [Class; 3] = [Class::Urgent, Class::Normal, Class::Background];
 
@@ -131,8 +134,8 @@ fn polls_after_their_deadlines_are_counted() {
     let _watchdog = watchdog();
     let runtime = Runtime::builder().workers(1).class_metrics(true).build().unwrap();
     let handle = *runtime.handle();
-    let past = of(Class::Urgent).deadline(filch_std::Instant::ZERO);
-    let far = of(Class::Urgent).deadline(filch_std::Instant::MAX);
+    let past = of(Class::Urgent).deadline(filch_std::time::Instant::ZERO);
+    let far = of(Class::Urgent).deadline(filch_std::time::Instant::MAX);
     for options in [past, far, past] {
         runtime.block_on(handle.spawn_with(options, async {}).unwrap()).unwrap();
     }

@@ -9,8 +9,14 @@ use std::{
 
 use common::watchdog;
 use filch_std::{
-    Class, ForkOptions, JoinSet, Runtime, SpawnErrorKind, TaskOptions, WorkerId, WorkerSet, class,
-    parallel, set_class, set_deadline, should_yield, spawn, spawn_with, time, yield_now,
+    Runtime, TaskOptions,
+    parallel::{self, ForkOptions},
+    runtime::{WorkerId, WorkerSet},
+    spawn, spawn_with,
+    task::{
+        Class, JoinSet, SpawnErrorKind, class, set_class, set_deadline, should_yield, yield_now,
+    },
+    time,
 };
 
 fn of(class: Class) -> TaskOptions {
@@ -49,7 +55,7 @@ fn a_set_takes_tasks_with_options() {
     let classes = runtime.block_on(async {
         let mut set = JoinSet::new();
         for class_of in [Class::Background, Class::Urgent] {
-            set.spawn_with(of(class_of), async { class() }).unwrap();
+            set.insert(spawn_with(of(class_of), async { class() }).unwrap());
         }
         let mut seen = Vec::new();
         while let Some(class) = set.join_next().await {
@@ -126,7 +132,9 @@ fn a_run_that_is_held_to_workers_is_on_these() {
     };
     run();
     for worker in 0..3 {
-        let task = handle.spawn_pinned(WorkerId::new(worker), async move { run() }).unwrap();
+        let task = handle
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async move { run() })
+            .unwrap();
         runtime.block_on(task).unwrap();
     }
     let task = runtime.block_on(async move {
@@ -138,7 +146,7 @@ fn a_run_that_is_held_to_workers_is_on_these() {
         let no_such = ForkOptions::new().workers(set(&[2, 3]));
         parallel::offload_with(no_such, |_| ()).map(drop).map_err(|error| error.kind)
     });
-    assert_eq!(refused, Err(SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker)));
+    assert_eq!(refused, Err(SpawnErrorKind::NoSuchWorker));
 }
 
 #[test]
@@ -148,7 +156,8 @@ fn a_panic_comes_out_of_a_run_on_other_workers() {
     let handle = *runtime.handle();
     let held = ForkOptions::new().workers(set(&[1]));
     let task = async move { handle.fork_with(held, |_| panic!("out of the run")) };
-    let outcome = runtime.block_on(handle.spawn_pinned(WorkerId::new(0), task).unwrap());
+    let outcome = runtime
+        .block_on(handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), task).unwrap());
     let outcome: Result<(), _> = outcome;
     assert!(outcome.unwrap_err().is_panic());
 }

@@ -6,7 +6,7 @@ use core::{
 };
 use std::{collections::HashSet, rc::Rc, sync::Mutex, thread};
 
-use filch_std::{Runtime, WorkerId, parallel};
+use filch_std::{Runtime, TaskOptions, parallel, runtime::WorkerId};
 use filch_test_support::{Coroutine, Drops, Suspend, coroutine, rng, until, watchdog};
 
 const ROUNDS: usize = 30;
@@ -306,7 +306,10 @@ fn a_join_goes_on_in_another_poll_of_its_worker() {
     let _watchdog = watchdog();
     let runtime = runtime(2);
     let pinned = |f: fn()| {
-        let task = runtime.handle().spawn_pinned(WorkerId::new(0), async move { f() }).unwrap();
+        let task = runtime
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async move { f() })
+            .unwrap();
         runtime.block_on(task).unwrap();
     };
     for _ in 0..ROUNDS {
@@ -335,7 +338,8 @@ fn a_runtime_ends_with_a_coroutine_in_a_join() {
             assert!(!join.resume());
             KEPT.set(Some(join));
         };
-        let suspended = runtime.handle().spawn_pinned(WorkerId::new(0), suspended);
+        let suspended =
+            runtime.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), suspended);
         runtime.block_on(suspended.unwrap()).unwrap();
         // The worker's thread drops the coroutine as it ends.
         drop(runtime);
@@ -359,14 +363,15 @@ fn ends_with(spares: u16, call: fn(filch_std::Handle, &Suspend)) {
             assert!(!call.resume());
             KEPT.set(Some(call));
         };
-        let suspended = handle.spawn_pinned(WorkerId::new(0), suspended);
+        let suspended = handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), suspended);
         runtime.block_on(suspended.unwrap()).unwrap();
         drop(runtime);
         assert_eq!(drops.count(), 1);
         // It has all of its workers.
         let runtime = filch_std::Runtime::builder().workers(2).spares(spares).build().unwrap();
         for worker in [0, 1].map(WorkerId::new) {
-            let task = runtime.handle().spawn_pinned(worker, async {}).unwrap();
+            let task =
+                runtime.handle().spawn_with(TaskOptions::new().pinned(worker), async {}).unwrap();
             runtime.block_on(task).unwrap();
         }
     }

@@ -7,7 +7,13 @@ use core::{
 };
 use std::{io::ErrorKind, sync::mpsc};
 
-use filch_std::{Runtime, TaskId, dump::TaskDump, sleep, spawn_blocking, yield_now};
+use filch_std::{
+    Runtime,
+    dump::TaskDump,
+    spawn_blocking,
+    task::{TaskId, yield_now},
+    time::sleep,
+};
 use filch_test_support::{Flag, watchdog};
 
 const PATIENCE: Duration = Duration::from_secs(60);

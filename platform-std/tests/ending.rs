@@ -10,7 +10,11 @@ use std::{
 };
 
 use common::{Flag, watchdog};
-use filch_std::{Handle, JoinError, LocalRuntime, Runtime, shield, sleep, spawn, yield_now};
+use filch_std::{
+    Handle, JoinError, LocalRuntime, Runtime, spawn,
+    task::{shield, yield_now},
+    time::sleep,
+};
 
 /// An hour, which no test lasts.
 const LONG: Duration = Duration::from_secs(3_600);
@@ -131,7 +135,7 @@ fn work_that_outlasts_its_runtime_holds_no_other_clock() {
         begins.set();
         goes.block();
     };
-    rt.handle().accept(filch_std::Threads::Pool, work).unwrap();
+    rt.handle().accept(filch_std::internal::Threads::Pool, work).unwrap();
     gate.block();
     drop(rt);
     let rt = Runtime::builder().workers(1).build_pausable().unwrap();

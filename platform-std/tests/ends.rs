@@ -10,7 +10,11 @@ use core::{
 use std::sync::{Arc, Mutex};
 
 use common::{until, watchdog};
-use filch_std::{JoinSet, Runtime, TaskTracker, sleep};
+use filch_std::{
+    Runtime, TaskOptions,
+    task::{JoinSet, TaskTracker},
+    time::sleep,
+};
 use filch_test_support::ends_in_linear_time;
 use futures_util::future::join;
 
@@ -98,13 +102,14 @@ fn a_set_of_tasks_and_a_tracker() {
     let is_idle = || runtime.handle().metrics().totals().live == 0;
     ends_in_linear_time(|n| {
         let (mut set, waiting) = (JoinSet::new(), Waiting::default());
-        (0..n).for_each(|_| drop(set.spawn_on(runtime.handle(), waiting.task())));
+        (0..n).for_each(|_| set.insert(runtime.spawn(waiting.task())));
         until(|| waiting.len() == n);
         (set, Ends(|| until(is_idle)))
     });
     ends_in_linear_time(|n| {
         let (tracker, waiting) = (TaskTracker::new(), Waiting::default());
-        (0..n).for_each(|_| tracker.spawn_on(runtime.handle(), waiting.task()).detach());
+        let spawn = |task| runtime.handle().spawn_with(TaskOptions::new(), task);
+        (0..n).for_each(|_| tracker.spawn_by(waiting.task(), spawn).unwrap().detach());
         until(|| waiting.len() == n);
         Ends(move || {
             tracker.abort_all();

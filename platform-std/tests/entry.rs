@@ -31,7 +31,7 @@ async fn save(saved: &'static AtomicBool) {
     })
     .detach();
     while begun.try_recv().is_err() {
-        filch_std::yield_now().await;
+        filch_std::task::yield_now().await;
     }
 }
 
@@ -92,7 +92,7 @@ fn the_end_does_not_wait_longer_than_it_was_told() {
         })
         .detach();
         while begun.try_recv().is_err() {
-            filch_std::yield_now().await;
+            filch_std::task::yield_now().await;
         }
     }
 

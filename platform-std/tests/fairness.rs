@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::runtime;
-use filch_std::{Runtime, parallel};
+use filch_std::{Runtime, TaskOptions, parallel};
 
 fn wait_for(what: impl Fn() -> bool) {
     while !what() {
@@ -114,7 +114,7 @@ fn a_run_goes_on_while_tasks_keep_all_workers_busy() {
             let over = Arc::clone(&over);
             runtime.spawn(async move {
                 while !over.load(Ordering::Relaxed) {
-                    filch_std::yield_now().await;
+                    filch_std::task::yield_now().await;
                 }
             })
         })
@@ -239,7 +239,7 @@ fn loops_in_tasks_take_turns_with_other_tasks() {
         async move {
             let before = begun.load(Ordering::Relaxed);
             for _ in 0..50 {
-                filch_std::yield_now().await;
+                filch_std::task::yield_now().await;
             }
             begun.load(Ordering::Relaxed) - before
         }
@@ -261,7 +261,12 @@ fn a_loop_that_is_split_takes_turns_with_the_task_beside_it() {
     const TURNS: usize = 50;
     let _watchdog = common::watchdog();
     let runtime = runtime(2);
-    let pin = |task| runtime.handle().spawn_pinned(filch_std::WorkerId::new(0), task).unwrap();
+    let pin = |task| {
+        runtime
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(filch_std::runtime::WorkerId::new(0)), task)
+            .unwrap()
+    };
     let (begun, served) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let calls = Arc::new(AtomicUsize::new(0));
     let ticker: Task = Box::pin({
@@ -269,11 +274,11 @@ fn a_loop_that_is_split_takes_turns_with_the_task_beside_it() {
         let calls = Arc::clone(&calls);
         async move {
             while begun.load(Ordering::Relaxed) == 0 {
-                filch_std::yield_now().await;
+                filch_std::task::yield_now().await;
             }
             let before = begun.load(Ordering::Relaxed);
             for _ in 0..TURNS {
-                filch_std::yield_now().await;
+                filch_std::task::yield_now().await;
             }
             calls.store(begun.load(Ordering::Relaxed) - before, Ordering::Relaxed);
             served.store(true, Ordering::Relaxed);

@@ -16,7 +16,7 @@ use std::{
 };
 
 use common::{Flag, message, runtime, until, watchdog};
-use filch_std::{Handle, JoinError, LocalRuntime, Runtime, SpawnErrorKind, TaskOptions};
+use filch_std::{Handle, JoinError, LocalRuntime, Runtime, TaskOptions, task::SpawnErrorKind};
 
 type Panicked = Box<dyn Any + Send>;
 
@@ -95,7 +95,7 @@ fn scopes_end_in_a_child(rt: &Runtime) {
         let parent = std::process::id();
         let last = filch_std::spawn(async move {
             for _ in 0..9 {
-                filch_std::yield_now().await;
+                filch_std::task::yield_now().await;
             }
             // SAFETY: ends the child.
             _ = (std::process::id() != parent).then(|| unsafe { libc::_exit(23) });
@@ -138,13 +138,13 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         if calls == [true; 3] { 16 } else { 1 }
     });
     assert_eq!(status, 16);
-    assert_eq!(local.turn(8), filch_std::Turn::Rests(None));
+    assert_eq!(local.turn(8), filch_std::runtime::Turn::Rests(None));
     assert!(!waits.is_finished());
     drop(local);
 
     let status = in_child(|| {
         alarm();
-        match handle.try_spawn(async {}) {
+        match handle.spawn_with(TaskOptions::new(), async {}) {
             Err(refused) if refused.kind == SpawnErrorKind::Forked => 17,
             Err(_) => 1,
             Ok(_) => 2,
@@ -154,9 +154,9 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
 
     let status = in_child(|| {
         alarm();
-        let worker = filch_std::WorkerId::new(0);
+        let worker = filch_std::runtime::WorkerId::new(0);
         let refused = [
-            handle.spawn_pinned(worker, async {}).err().map(|e| e.kind),
+            handle.spawn_with(TaskOptions::new().pinned(worker), async {}).err().map(|e| e.kind),
             handle.spawn_local(async {}).err().map(|e| e.kind),
             handle.spawn_with(TaskOptions::new(), async {}).err().map(|e| e.kind),
         ];
@@ -200,7 +200,7 @@ fn a_forked_child_is_told_that_the_runtime_is_its_parents() {
         .map(|_| {
             rt.spawn(async {
                 loop {
-                    filch_std::sleep(core::time::Duration::from_micros(1)).await;
+                    filch_std::time::sleep(core::time::Duration::from_micros(1)).await;
                 }
             })
         })

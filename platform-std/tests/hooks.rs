@@ -6,10 +6,12 @@ use core::{cell::RefCell, panic::AssertUnwindSafe};
 use std::{panic::catch_unwind, thread};
 
 use common::{message, until, watchdog};
-use filch_std::{Handle, LocalRuntime, Runtime, SpawnErrorKind, UnhandledPanic};
+use filch_std::{
+    Handle, LocalRuntime, Runtime, TaskOptions, runtime::UnhandledPanic, task::SpawnErrorKind,
+};
 #[cfg(feature = "observe")]
 use {
-    filch_std::{TaskId, TaskOptions, spawn},
+    filch_std::{spawn, task::TaskId},
     std::sync::{Arc, Mutex},
 };
 
@@ -91,7 +93,9 @@ thread_local! {
 
 /// Whether the runtime takes no more tasks.
 fn is_over(handle: &Handle) -> bool {
-    handle.try_spawn(async {}).is_err_and(|error| error.kind == SpawnErrorKind::Shutdown)
+    handle
+        .spawn_with(TaskOptions::new(), async {})
+        .is_err_and(|error| error.kind == SpawnErrorKind::Shutdown)
 }
 
 #[test]
@@ -101,7 +105,7 @@ fn a_local_runtime_is_dropped_by_its_own_wake_hook() {
     let runtime = Runtime::builder().on_wake(hook).build_local().unwrap();
     let handle = *runtime.handle();
     // It rests, so that the next spawn ends that.
-    while runtime.turn(8) == filch_std::Turn::Again {}
+    while runtime.turn(8) == filch_std::runtime::Turn::Again {}
     LOCAL.set(Some(runtime));
     handle.spawn(core::future::pending::<()>()).detach();
     assert!(LOCAL.take().is_none());
@@ -191,7 +195,8 @@ fn a_panic_ends_the_runtime_if_it_shall() {
         assert!(told.contains("unhandled_panic"), "{told}");
         // Later calls learn of it, too, and spawns.
         assert!(catch_unwind(AssertUnwindSafe(|| runtime.block_on(async {}))).is_err());
-        let refused = || runtime.try_spawn(core::future::pending::<()>()).err();
+        let refused =
+            || runtime.handle().spawn_with(TaskOptions::new(), core::future::pending::<()>()).err();
         until(|| refused().is_some_and(|error| error.kind == SpawnErrorKind::Shutdown));
         until(|| waits.is_finished());
         drop(runtime);

@@ -10,7 +10,9 @@ use std::sync::{Arc, mpsc};
 
 use common::{Flag, until, watchdog};
 use filch_std::{
-    Builder, Class, JoinError, JoinHandle, Runtime, TaskOptions, sleep, unconstrained,
+    Builder, JoinError, JoinHandle, Runtime, TaskOptions,
+    task::{Class, unconstrained},
+    time::sleep,
 };
 
 fn builder(spares: u16) -> Builder {
@@ -58,7 +60,7 @@ fn a_budget_is_put_back_on_the_worker_that_had_it_alone() {
             runs.set();
             until(|| over.is_set());
             for _ in 0..1_000 {
-                filch_std::consume_budget().await;
+                filch_std::task::consume_budget().await;
             }
         };
         let mut first = Box::pin(first);
@@ -196,7 +198,7 @@ fn a_task_that_has_left_its_worker_spawns_while_the_runtime_drains() {
     until(|| blocks.is_set());
     let ends = std::thread::spawn(move || rt.shutdown(Duration::from_secs(100)));
     // From now on only tasks may spawn.
-    until(|| handle.try_spawn(async {}).is_err());
+    until(|| handle.spawn_with(TaskOptions::new(), async {}).is_err());
     drains.set();
     assert_eq!(receive.recv(), Ok(7));
     assert!(ends.join().unwrap().is_empty());
@@ -226,11 +228,12 @@ fn a_task_that_has_left_its_worker_keeps_its_class_and_has_a_budget() {
         let handle = *rt.handle();
         let (send, receive) = mpsc::channel();
         let task = async move {
-            let within = handle.block_in_place(|| filch_std::spawn(async { filch_std::class() }));
-            let after = filch_std::spawn(async { filch_std::class() });
-            send.send((filch_std::class(), within, after)).unwrap();
+            let within =
+                handle.block_in_place(|| filch_std::spawn(async { filch_std::task::class() }));
+            let after = filch_std::spawn(async { filch_std::task::class() });
+            send.send((filch_std::task::class(), within, after)).unwrap();
             loop {
-                filch_std::consume_budget().await;
+                filch_std::task::consume_budget().await;
             }
         };
         let task = rt.handle().spawn_with(TaskOptions::new().class(class), task).unwrap();

@@ -14,7 +14,7 @@ use core::{
 
 use common::watchdog;
 use filch::io::{Direction, Event, Readiness, Ready};
-use filch_std::{Runtime, yield_now};
+use filch_std::{Runtime, TaskOptions, task::yield_now};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
 const SIGNALS: usize = 20_000;
@@ -65,7 +65,11 @@ fn a_handler_sets_the_cell_whatever_it_interrupts() {
         .map(|i| {
             // SAFETY: returns the calling thread.
             let who = async { unsafe { libc::pthread_self() } };
-            rt.handle().spawn_pinned(filch_std::WorkerId::new(i), who).unwrap().join().unwrap()
+            rt.handle()
+                .spawn_with(TaskOptions::new().pinned(filch_std::runtime::WorkerId::new(i)), who)
+                .unwrap()
+                .join()
+                .unwrap()
         })
         .collect();
 

@@ -13,7 +13,7 @@ use std::{
 };
 
 use common::{until, watchdog};
-use filch_std::{Handle, JoinHandle, Runtime, Timers, WorkerId};
+use filch_std::{Handle, JoinHandle, Runtime, TaskOptions, runtime::WorkerId, time::Timers};
 
 /// Uses a runtime, and drops it, when its thread ends.
 struct Last(Option<Runtime>);
@@ -49,7 +49,7 @@ fn a_runtime_is_used_and_dropped_in_the_destructor_of_a_thread_local() {
                 LAST.with_borrow(|_| ());
             }
             let rt = Runtime::builder().workers(2).build().unwrap();
-            rt.block_on(async { filch_std::sleep(Duration::from_millis(1)).await });
+            rt.block_on(async { filch_std::time::sleep(Duration::from_millis(1)).await });
             LAST.with_borrow_mut(|last| last.0 = Some(rt));
         });
         ends.join().unwrap();
@@ -129,7 +129,9 @@ fn workers_run_inside_of_the_call_around_them() {
     });
     let rt = rt.build().unwrap();
     for worker in 0..2 {
-        let task = rt.handle().spawn_pinned(WorkerId::new(worker), async { INSIDE.get() });
+        let task = rt
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async { INSIDE.get() });
         assert!(task.unwrap().join().unwrap());
     }
     assert!(!rt.handle().spawn_blocking(|| INSIDE.get()).join().unwrap());
@@ -144,15 +146,39 @@ fn workers_run_inside_of_the_call_around_them() {
 fn a_watchdog_that_never_sleeps_is_refused() {
     let timeouts = Some((Duration::ZERO, Duration::from_millis(10)));
     let built = Runtime::builder().workers(1).watchdog(timeouts).build();
-    assert!(matches!(built, Err(filch_std::BuildError::WatchdogNeverSleeps)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::WatchdogNeverSleeps
+            ))
+        ),
+        "{built:?}"
+    );
 }
 
 #[test]
 fn a_budget_of_zero_is_refused() {
     let built = Runtime::builder().workers(1).budget(0).build();
-    assert!(matches!(built, Err(filch_std::BuildError::ZeroBudget)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::ZeroBudget
+            ))
+        ),
+        "{built:?}"
+    );
     let built = Runtime::builder().budget(0).build_local();
-    assert!(matches!(built, Err(filch_std::BuildError::ZeroBudget)), "{built:?}");
+    assert!(
+        matches!(
+            built,
+            Err(filch_std::runtime::BuildError::Config(
+                filch_std::runtime::ConfigError::ZeroBudget
+            ))
+        ),
+        "{built:?}"
+    );
 }
 
 #[test]
@@ -180,7 +206,7 @@ fn a_hook_whose_drop_panics_loses_no_memory() {
 #[test]
 fn a_name_with_a_zero_in_it_is_refused() {
     let built = Runtime::builder().workers(1).name("a\0b").build();
-    assert!(matches!(built, Err(filch_std::BuildError::Thread(_))), "{built:?}");
+    assert!(matches!(built, Err(filch_std::runtime::BuildError::Thread(_))), "{built:?}");
 }
 
 #[test]
@@ -189,7 +215,7 @@ fn handles_may_be_used_behind_a_panic_that_was_caught() {
     check::<Handle>();
     check::<Runtime>();
     check::<JoinHandle<RefCell<u8>>>();
-    check::<filch_std::AbortHandle>();
+    check::<filch_std::task::AbortHandle>();
     check::<Timers>();
 }
 

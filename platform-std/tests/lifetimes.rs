@@ -12,8 +12,10 @@ use std::{
 
 use common::{Drops, Flag, runtime, until, watchdog};
 use filch_std::{
-    BuildError, JoinHandle, JoinSet, Runtime, SpawnErrorKind, TaskOptions, TaskTracker, WorkerId,
-    spawn_local, yield_now,
+    JoinHandle, Runtime, TaskOptions,
+    runtime::{BuildError, ConfigError, WorkerId},
+    spawn_local,
+    task::{JoinSet, SpawnErrorKind, TaskTracker, yield_now},
 };
 
 /// Tests that count the threads of the process run alone.
@@ -41,13 +43,13 @@ fn threads_of_runtimes() -> usize {
 fn a_fair_number_of_workers_is_needed() {
     shared!();
     let build = |n| Runtime::builder().workers(n).build().map(drop);
-    assert!(matches!(build(0), Err(BuildError::ZeroWorkers)));
-    let Err(BuildError::TooManyWorkers(most)) = build(usize::MAX) else {
+    assert!(matches!(build(0), Err(BuildError::Config(ConfigError::ZeroWorkers))));
+    let Err(BuildError::Config(ConfigError::TooManyWorkers(most))) = build(usize::MAX) else {
         panic!("they cannot all be had")
     };
     assert!((1_000..=4_096).contains(&most), "{most}");
-    assert!(matches!(build(most + 1), Err(BuildError::TooManyWorkers(_))));
-    assert_eq!(build(0).unwrap_err().to_string(), "a runtime needs at least one worker");
+    assert!(matches!(build(most + 1), Err(BuildError::Config(ConfigError::TooManyWorkers(_)))));
+    assert_eq!(build(0).unwrap_err().to_string(), "an executor needs at least one worker");
     build(70).unwrap();
 }
 
@@ -81,7 +83,7 @@ fn a_variable_says_the_number_of_workers() {
 fn the_default_number_of_workers_is_what_there_is() {
     shared!();
     let rt = Runtime::new().unwrap();
-    let most = filch_std::available_workers();
+    let most = filch_std::runtime::available_workers();
     until(|| rt.metrics().workers().filter(|(_, w)| w.online).count() == most);
 }
 
@@ -165,7 +167,9 @@ fn many_runtimes_side_by_side_end_in_any_order() {
             made += 1;
             let future = async move {
                 let _tally = tally;
-                if let Ok(handle) = other.try_spawn(async { yield_now().await }) {
+                if let Ok(handle) =
+                    other.spawn_with(TaskOptions::new(), async { yield_now().await })
+                {
                     drop(handle.await);
                 }
                 pending::<()>().await;
@@ -222,7 +226,7 @@ fn a_runtime_dropped_in_its_own_task_ends_later() {
                 drop(rt);
             }
             // This poll goes on; it is the last.
-            let refused = handle.try_spawn(async {}).unwrap_err();
+            let refused = handle.spawn_with(TaskOptions::new(), async {}).unwrap_err();
             assert_eq!(refused.kind, SpawnErrorKind::Shutdown);
             7
         });
@@ -300,7 +304,7 @@ fn after_the_shutdown_a_spawn_is_refused_or_cancelled() {
     drop(rt);
     let drops = Drops::new();
     let tally = drops.tally();
-    let refused = handle.try_spawn(async move { drop(tally) }).unwrap_err();
+    let refused = handle.spawn_with(TaskOptions::new(), async move { drop(tally) }).unwrap_err();
     // The memory is open for the next runtime, or closed: in both cases nothing runs.
     assert_eq!(refused.kind, SpawnErrorKind::Shutdown);
     assert_eq!(drops.count(), 0, "the future came back");
@@ -310,7 +314,8 @@ fn after_the_shutdown_a_spawn_is_refused_or_cancelled() {
     assert!(cancelled.is_finished());
     let result: Result<(), _> = cancelled.join();
     assert!(result.unwrap_err().is_cancelled());
-    let refused = handle.spawn_pinned(WorkerId::new(0), async {}).unwrap_err();
+    let refused =
+        handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {}).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::Shutdown);
 }
 
@@ -356,14 +361,14 @@ fn detached_tasks_that_nothing_can_wake_keep_their_guards() {
         }
     };
     handle.spawn(keep()).detach();
-    handle.try_spawn(keep()).unwrap().detach();
+    handle.spawn_with(TaskOptions::new(), keep()).unwrap().detach();
     handle.spawn_with(TaskOptions::new().name("keeps"), keep()).unwrap().detach();
-    handle.spawn_pinned(WorkerId::new(1), keep()).unwrap().detach();
+    handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), keep()).unwrap().detach();
     let late = handle.spawn(keep());
     let tracker = TaskTracker::new();
-    tracker.spawn_on(&handle, keep()).detach();
+    tracker.spawn_by(keep(), |task| handle.spawn_with(TaskOptions::new(), task)).unwrap().detach();
     let mut set = JoinSet::new();
-    set.spawn_on(&handle, keep());
+    set.insert(handle.spawn(keep()));
     let local = (keep(), keep(), tracker.clone());
     let spawns = async move {
         // Not `Send`: each keeps a part of this.
@@ -371,11 +376,12 @@ fn detached_tasks_that_nothing_can_wake_keep_their_guards() {
         let (first, second, tracker) = local;
         let with = |future, shared| async move { (future.await, shared).0 };
         spawn_local(with(first, Rc::clone(&shared))).unwrap().detach();
-        tracker.spawn_local(with(second, shared)).unwrap().detach();
+        tracker.spawn_by(with(second, shared), spawn_local).unwrap().detach();
     };
-    rt.block_on(handle.spawn_pinned(WorkerId::new(0), spawns).unwrap()).unwrap();
+    rt.block_on(handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), spawns).unwrap())
+        .unwrap();
     // All were polled, and that poll is over.
-    let idle = |task: &filch_std::Task| !task.info.scheduled;
+    let idle = |task: &filch_std::task::Task| !task.info.scheduled;
     until(|| rt.tasks().iter().all(idle));
     assert_eq!(rt.tasks().len(), 9);
     drop(late);

@@ -19,8 +19,11 @@ use std::{
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
 use filch_std::{
-    BuildError, JoinSet, LocalRuntime, NoRuntime, Runtime, SpawnErrorKind, Turn, UnhandledPanic,
-    WorkerId, parallel, time, yield_now,
+    LocalRuntime, Runtime, TaskOptions, parallel,
+    runtime::{BuildError, ConfigError, NoRuntime, Turn, UnhandledPanic, WorkerId},
+    spawn_local,
+    task::{JoinSet, SpawnErrorKind, yield_now},
+    time,
 };
 
 fn local() -> LocalRuntime {
@@ -67,7 +70,7 @@ fn local_tasks_run_on_the_calling_thread() {
     assert_eq!((output, words.into_inner()), (2, vec!["before", "after"]));
     let mut set = JoinSet::new();
     rt.block_on(async {
-        (0..10).for_each(|i| _ = set.spawn_local(async move { *Rc::new(i) }).unwrap());
+        (0..10).for_each(|i| set.insert(spawn_local(async move { *Rc::new(i) }).unwrap()));
         let mut sum = 0;
         while let Some(output) = set.join_next().await {
             sum += output.unwrap();
@@ -107,7 +110,9 @@ fn other_threads_wake_it_and_spawn_on_it() {
         let ran = handle.spawn(async { here() }).join().unwrap();
         seen.set();
         set.set();
-        let mut pinned = handle.spawn_pinned(WorkerId::new(0), async { here() }).unwrap();
+        let mut pinned = handle
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async { here() })
+            .unwrap();
         (ran, pinned.join().unwrap())
     });
     rt.block_on(flag.wait());
@@ -136,12 +141,12 @@ fn timers_the_blocking_pool_and_fork_join_work() {
     rt.block_on(async {
         let begin = time::now();
         let sleeps = filch_std::spawn_local(async {
-            filch_std::sleep(Duration::from_millis(3)).await;
+            filch_std::time::sleep(Duration::from_millis(3)).await;
             time::now()
         });
-        filch_std::sleep(Duration::from_millis(1)).await;
+        filch_std::time::sleep(Duration::from_millis(1)).await;
         assert!(sleeps.unwrap().await.unwrap() - begin >= Duration::from_millis(3));
-        let gone = filch_std::timeout(Duration::from_millis(1), pending::<()>()).await;
+        let gone = filch_std::time::timeout(Duration::from_millis(1), pending::<()>()).await;
         assert!(gone.is_err());
         let elsewhere = filch_std::spawn_blocking(here).await.unwrap();
         assert_ne!(elsewhere, main);
@@ -188,12 +193,15 @@ fn a_drop_cancels_its_tasks_on_its_thread() {
     rt.block_on(yield_now());
     // These were never polled.
     rt.spawn_local(keeps()).unwrap().detach();
-    rt.spawn_local(filch_std::shield(async { yield_now().await })).unwrap().detach();
+    rt.spawn_local(filch_std::task::shield(async { yield_now().await })).unwrap().detach();
     let handle = *rt.handle();
     assert_eq!((dropped.get(), drops.count()), (0, 0));
     drop(rt);
     assert_eq!((dropped.get(), drops.count()), (2, 1));
-    assert_eq!(handle.try_spawn(async {}).unwrap_err().kind, SpawnErrorKind::Shutdown);
+    assert_eq!(
+        handle.spawn_with(TaskOptions::new(), async {}).unwrap_err().kind,
+        SpawnErrorKind::Shutdown
+    );
     assert_eq!(NoRuntime, filch_std::Handle::current().unwrap_err());
 }
 
@@ -208,7 +216,7 @@ fn a_thread_of_another_runtime_takes_no_local_task() {
     let refused = rt.block_on(async { filch_std::spawn_blocking(refuse).await.unwrap() });
     assert_eq!(refused, SpawnErrorKind::NoWorker);
     let free = rt.block_on(rt.spawn(async move { refuse() })).unwrap();
-    assert_eq!(free, SpawnErrorKind::Core(filch::SpawnErrorKind::NotPinned));
+    assert_eq!(free, SpawnErrorKind::NotPinned);
     // Nor does another thread for a runtime of this one.
     let local = local();
     let handle = *local.handle();
@@ -351,8 +359,8 @@ fn panics_end_what_they_are_in() {
 #[test]
 fn it_has_one_worker() {
     let refused = |n| Runtime::builder().workers(n).build_local().map(drop);
-    assert!(matches!(refused(0), Err(BuildError::ZeroWorkers)));
-    assert!(matches!(refused(2), Err(BuildError::TooManyWorkers(1))));
+    assert!(matches!(refused(0), Err(BuildError::Config(ConfigError::ZeroWorkers))));
+    assert!(matches!(refused(2), Err(BuildError::Config(ConfigError::TooManyWorkers(1)))));
     assert!(refused(1).is_ok());
 }
 
@@ -427,7 +435,7 @@ fn a_turn_is_as_long_as_it_is_told() {
 }
 
 async fn filch_sleep(time: Duration) {
-    filch_std::sleep(time).await;
+    filch_std::time::sleep(time).await;
 }
 
 #[test]
@@ -474,7 +482,7 @@ fn a_loop_that_sleeps_is_woken() {
     drop(rt);
     // The closure has gone.
     while events.recv().is_ok() {}
-    assert!(handle.try_spawn(async {}).is_err());
+    assert!(handle.spawn_with(TaskOptions::new(), async {}).is_err());
 }
 
 /// A loop that sleeps until it is asked for a turn, and threads that wake tasks meanwhile: no wake is lost.
@@ -572,7 +580,7 @@ mod attributes {
         let begin = std::time::Instant::now();
         let not_send = Rc::new(());
         let task = filch_std::spawn_local(async {
-            filch_std::sleep(Duration::from_secs(86_400)).await;
+            filch_std::time::sleep(Duration::from_secs(86_400)).await;
             drop(not_send);
         });
         task.unwrap().await.unwrap();

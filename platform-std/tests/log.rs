@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-use filch_std::{Class, Handle, LocalRuntime, TaskOptions};
+use filch_std::{Handle, LocalRuntime, TaskOptions, task::Class};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 thread_local! {
@@ -63,8 +63,8 @@ fn a_logger_is_in_no_task() {
     HOOK.set(Some(|record| {
         let text = record.args().to_string();
         if !text.contains("Spawn") && !text.contains("Wake") {
-            assert!(!filch_std::set_deadline(Some(filch_std::Instant::ZERO)), "{text}");
-            assert!(!filch_std::set_class(Class::Urgent), "{text}");
+            assert!(!filch_std::task::set_deadline(Some(filch_std::time::Instant::ZERO)), "{text}");
+            assert!(!filch_std::task::set_class(Class::Urgent), "{text}");
         }
         panic!("on purpose: a panic of a logger goes no further");
     }));
@@ -93,13 +93,13 @@ fn a_logger_drops_the_runtime() {
         let runtime = filch_std::Runtime::builder().build_local().unwrap();
         let handle = *runtime.handle();
         // It rests, so that the next call ends that.
-        while runtime.turn(8) == filch_std::Turn::Again {}
+        while runtime.turn(8) == filch_std::runtime::Turn::Again {}
         LOCAL.set(Some(runtime));
         HOOK.set(Some(|_| drop(LOCAL.take())));
         call(&handle);
         HOOK.set(None);
         assert!(LOCAL.take().is_none(), "call {i}");
-        assert!(handle.try_spawn(async {}).is_err());
+        assert!(handle.spawn_with(TaskOptions::new(), async {}).is_err());
     }
 }
 

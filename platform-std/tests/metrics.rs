@@ -6,14 +6,17 @@ use core::{future::poll_fn, pin::pin};
 use std::{sync::mpsc, thread};
 
 use common::{runtime, until, watchdog};
-use filch_std::{Handle, Runtime, consume_budget, spawn, spawn_blocking, yield_now};
+use filch_std::{
+    Handle, Runtime, spawn, spawn_blocking,
+    task::{consume_budget, yield_now},
+};
 
 const TASKS: usize = 50;
 /// The units that a poll may spend.
 const BUDGET: usize = 128;
 
 /// Once each task that is over is counted, which is a little after its output is there.
-fn at_rest(handle: &Handle) -> filch_std::Metrics {
+fn at_rest(handle: &Handle) -> filch_std::runtime::Metrics {
     until(|| handle.metrics().totals().live == 0);
     handle.metrics()
 }
@@ -153,7 +156,7 @@ fn a_second_runtime_begins_at_zero() {
     let metrics = second.metrics();
     assert_eq!((metrics.totals().spawned, metrics.totals().completed), (0, 0));
     assert_eq!(metrics.all_workers().polls, 0);
-    assert_eq!(metrics.blocking, filch_std::BlockingMetrics::default());
+    assert_eq!(metrics.blocking, filch_std::runtime::BlockingMetrics::default());
     (0..2).for_each(|_| work(&second));
     let metrics = at_rest(second.handle());
     assert_eq!((metrics.totals().spawned, metrics.blocking.done), (4 * TASKS, 2 * TASKS));
@@ -189,12 +192,12 @@ fn the_classes_are_there_if_they_are_timed() {
     assert!(runtime(2).metrics().classes.is_none());
     let timed = Runtime::builder().workers(2).class_metrics(true).build().unwrap();
     work(&timed);
-    let polls = |metrics: &filch_std::Metrics| {
+    let polls = |metrics: &filch_std::runtime::Metrics| {
         metrics.classes.as_ref().map(|all| all.iter().map(|class| class.poll_times.count()).sum())
     };
     until(|| polls(&timed.metrics()) == Some(timed.metrics().all_workers().polls as u64));
     let [urgent, normal, background] = timed.metrics().classes.unwrap();
     assert_eq!((urgent.polls, background.polls), (0, 0));
     assert_eq!(normal.poll_times.count(), normal.polls);
-    assert_eq!(normal, timed.handle().class_metrics(filch_std::Class::Normal));
+    assert_eq!(normal, timed.handle().class_metrics(filch_std::task::Class::Normal));
 }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use common::{until, watchdog};
-use filch_std::{Handle, JoinError, Runtime, WorkerId};
+use filch_std::{Handle, JoinError, Runtime, TaskOptions, runtime::WorkerId};
 
 fn online(rt: &Runtime) -> usize {
     rt.metrics().workers().filter(|(_, worker)| worker.online).count()
@@ -30,7 +30,7 @@ fn five_thousand_tasks_that_block_on_a_sleep_leave_the_stack_whole() {
         .map(|_| {
             let ended = Arc::clone(&ended);
             rt.spawn(async move {
-                filch_std::block_on(filch_std::sleep(Duration::from_millis(50)));
+                filch_std::block_on(filch_std::time::sleep(Duration::from_millis(50)));
                 ended.fetch_add(1, SeqCst);
             })
         })
@@ -99,7 +99,7 @@ fn a_timer_that_is_due_is_waited_for_though_tasks_are_queued() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(1).nesting(0).build().unwrap();
     // One worker and eight spare slots, each in a sleep, and more tasks behind them.
-    let sleep = || filch_std::block_on(filch_std::sleep(Duration::from_millis(20)));
+    let sleep = || filch_std::block_on(filch_std::time::sleep(Duration::from_millis(20)));
     let tasks: Vec<_> = (0..40).map(|_| rt.spawn(async move { sleep() })).collect();
     for task in tasks {
         rt.block_on(task).unwrap();
@@ -111,9 +111,9 @@ fn timers_of_a_worker_that_is_blocked_by_a_stolen_job_are_seen_to() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
     let handle = *rt.handle();
-    let run = handle.spawn_pinned(WorkerId::new(0), async move {
+    let run = handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async move {
         // In the wheel of this worker.
-        let mut sleep = Box::pin(filch_std::sleep(Duration::from_millis(30)));
+        let mut sleep = Box::pin(filch_std::time::sleep(Duration::from_millis(30)));
         poll_fn(|cx| {
             assert!(sleep.as_mut().poll(cx).is_pending());
             Poll::Ready(())
@@ -142,7 +142,7 @@ fn a_panic_in_a_wait_leaves_no_replacement_behind() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
     for _ in 0..20 {
-        let wait = rt.handle().spawn_pinned(WorkerId::new(0), async {
+        let wait = rt.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {
             let handle = Handle::current().unwrap();
             let mut looks = 0;
             let wait = || {

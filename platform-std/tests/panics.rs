@@ -11,7 +11,7 @@ use core::{
 use std::panic::catch_unwind;
 
 use common::{Drops, Flag, Tally, message, runtime, until, watchdog};
-use filch_std::{JoinError, Runtime, yield_now};
+use filch_std::{JoinError, Runtime, task::yield_now};
 
 /// Panics when it is dropped; what it holds is dropped all the same.
 struct Bomb(#[expect(dead_code, reason = "it is there to be dropped")] Tally);
@@ -23,7 +23,7 @@ impl Drop for Bomb {
 }
 
 fn text(error: JoinError) -> String {
-    let payload = filch_std::payload(error.into_panic().expect("a panic")).expect("our own");
+    let payload = filch_std::task::payload(error.into_panic().expect("a panic")).expect("our own");
     message(&*payload).to_owned()
 }
 
@@ -61,13 +61,13 @@ fn a_payload_of_any_type_comes_through() {
     let result: Result<(), _> = handle.join();
     let error = result.unwrap_err();
     assert_eq!(error.to_string(), "the task panicked");
-    let payload = filch_std::payload(error.into_panic().unwrap()).unwrap();
+    let payload = filch_std::task::payload(error.into_panic().unwrap()).unwrap();
     assert_eq!(*payload.downcast::<Vec<u8>>().unwrap(), [1, 2, 3]);
     // The panic can be resumed in another thread.
     let mut handle = rt.spawn(async { std::panic::panic_any(4_u8) });
     let result: Result<(), _> = handle.join();
     let panic = result.unwrap_err().into_panic().unwrap();
-    let again = catch_unwind(AssertUnwindSafe(|| filch_std::resume(panic))).unwrap_err();
+    let again = catch_unwind(AssertUnwindSafe(|| filch_std::task::resume(panic))).unwrap_err();
     assert_eq!(*again.downcast::<u8>().unwrap(), 4);
 }
 

@@ -278,7 +278,7 @@ fn tasks_go_on_beside_a_run_and_no_thread_is_added() {
             .map(|_| {
                 let (threads, served) = (Arc::clone(&threads), Arc::clone(&served));
                 filch_std::spawn(async move {
-                    filch_std::yield_now().await;
+                    filch_std::task::yield_now().await;
                     threads.note();
                     served.fetch_add(1, Ordering::Relaxed);
                 })

@@ -110,7 +110,8 @@ fn times_are_histograms() {
     for _ in 0..20 {
         runtime.block_on(runtime.spawn(async {})).unwrap();
     }
-    let ended = || runtime.handle().class_metrics(filch_std::Class::Normal).poll_times.count();
+    let ended =
+        || runtime.handle().class_metrics(filch_std::task::Class::Normal).poll_times.count();
     until(|| ended() == 20);
     let series = parse(&runtime.handle().prometheus_text());
     for name in ["filch_class_polls_seconds", "filch_class_waits_seconds"] {

@@ -12,7 +12,7 @@ use std::{
 };
 
 use common::{runtime, until, watchdog};
-use filch_std::{Runtime, SpawnErrorKind};
+use filch_std::{Runtime, task::SpawnErrorKind};
 use metrics::{
     Counter, Gauge, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString, Unit,
 };

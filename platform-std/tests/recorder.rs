@@ -3,7 +3,12 @@
 use core::time::Duration;
 use std::{sync::mpsc, thread, time::Instant};
 
-use filch_std::{Class, Handle, Runtime, TaskOptions, WorkerId, spawn, spawn_with, yield_now};
+use filch_std::{
+    Handle, Runtime, TaskOptions,
+    runtime::WorkerId,
+    spawn, spawn_with,
+    task::{Class, yield_now},
+};
 use filch_test_support::{Flag, until, watchdog};
 use filch_trace::read::{Cause, Story, Task, Trace, What};
 
@@ -240,7 +245,7 @@ fn a_long_poll_is_reported_with_its_task() {
         .unwrap();
     let options = TaskOptions::new().name("stuck");
     let task = runtime.handle().spawn_with(options, async move { wait_for_end(&stuck) }).unwrap();
-    let (poll, stack): (filch_std::LongPoll, Option<String>) = reports.recv().unwrap();
+    let (poll, stack): (filch_std::runtime::LongPoll, Option<String>) = reports.recv().unwrap();
     drop(free);
     runtime.block_on(task).unwrap();
     let task = poll.task.unwrap();

@@ -6,7 +6,12 @@ use core::{
 };
 use std::{sync::Arc, thread};
 
-use filch_std::{BuildError, Handle, ResizeError, Runtime, SpawnErrorKind, WorkerId, sleep};
+use filch_std::{
+    Handle, Runtime, TaskOptions,
+    runtime::{BuildError, ConfigError, ResizeError, WorkerId},
+    task::SpawnErrorKind,
+    time::sleep,
+};
 use filch_test_support::{Flag, until, watchdog};
 
 fn online(handle: &Handle) -> usize {
@@ -46,20 +51,23 @@ fn what_cannot_be_is_an_error() {
     // Other tests have no runtime of this size: its memory is not used again.
     let runtime = Runtime::builder().workers(2).max_workers(7).build().unwrap();
     let handle = *runtime.handle();
-    assert!(matches!(handle.resize(0), Err(ResizeError::ZeroWorkers)));
-    assert!(matches!(handle.resize(8), Err(ResizeError::TooManyWorkers(7))));
+    assert!(matches!(handle.resize(0), Err(ResizeError::Config(ConfigError::ZeroWorkers))));
+    assert!(matches!(handle.resize(8), Err(ResizeError::Config(ConfigError::TooManyWorkers(7)))));
     assert_eq!(handle.active_workers(), 2);
     drop(runtime);
     assert!(matches!(handle.resize(1), Err(ResizeError::Shutdown)));
 
     let local = Runtime::builder().build_local().unwrap();
-    assert!(matches!(local.handle().resize(2), Err(ResizeError::TooManyWorkers(1))));
-    assert!(matches!(local.handle().resize(0), Err(ResizeError::ZeroWorkers)));
+    assert!(matches!(
+        local.handle().resize(2),
+        Err(ResizeError::Config(ConfigError::TooManyWorkers(1)))
+    ));
+    assert!(matches!(local.handle().resize(0), Err(ResizeError::Config(ConfigError::ZeroWorkers))));
     local.handle().resize(1).unwrap();
     assert_eq!(local.block_on(local.handle().spawn(async { 7 })).unwrap(), 7);
 
     let refused = Runtime::builder().workers(1).max_workers(usize::MAX).build().unwrap_err();
-    assert!(matches!(refused, BuildError::TooManyWorkers(_)), "{refused}");
+    assert!(matches!(refused, BuildError::Config(ConfigError::TooManyWorkers(_))), "{refused}");
     // A smaller number than that of the workers is none.
     let runtime = Runtime::builder().workers(2).max_workers(1).build().unwrap();
     assert_eq!(runtime.handle().active_workers(), 2);
@@ -98,7 +106,7 @@ fn a_pinned_task_keeps_its_thread_and_a_new_one_is_refused() {
     let waits = flag.wait();
     until(|| online(&handle) == 2);
     let pinned = handle
-        .spawn_pinned(WorkerId::new(1), async move {
+        .spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async move {
             let local = filch_std::spawn_local(async {
                 waits.await;
                 7
@@ -108,8 +116,9 @@ fn a_pinned_task_keeps_its_thread_and_a_new_one_is_refused() {
         .unwrap();
     runtime.block_on(async { sleep(Duration::from_millis(5)).await });
     handle.resize(1).unwrap();
-    let late = handle.spawn_pinned(WorkerId::new(1), async {}).unwrap_err();
-    assert_eq!(late.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker));
+    let late =
+        handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async {}).unwrap_err();
+    assert_eq!(late.kind, SpawnErrorKind::NoSuchWorker);
     // It runs tasks for all meanwhile.
     runtime.block_on(handle.spawn(async {})).unwrap();
     assert_eq!(online(&handle), 2);

@@ -22,7 +22,10 @@ use std::{
 };
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
-use filch_std::{JoinSet, LocalRuntime, TaskOptions, TaskTracker, yield_now};
+use filch_std::{
+    Handle, JoinHandle, LocalRuntime, TaskOptions, spawn_local, spawn_with,
+    task::{JoinSet, TaskTracker, yield_now},
+};
 
 #[test]
 fn tasks_borrow_what_outlives_the_scope() {
@@ -190,20 +193,21 @@ fn a_scope_in_a_task_runs_others_meanwhile() {
     let rt = runtime(1);
     let task = rt.spawn(async {
         let values = [1, 2, 3];
-        let sum = filch_std::scope(|scope| {
+        let sum = filch_std::task::scope(|scope| {
             let tasks = values.each_ref().map(|value| scope.spawn(async move { value * 2 }));
             tasks.into_iter().map(|task| task.join().unwrap()).sum::<i32>()
         });
-        let nested = filch_std::scope(|scope| {
+        let nested = filch_std::task::scope(|scope| {
             scope
-                .spawn(async { filch_std::scope(|inner| inner.spawn(async { sum }).join()) })
+                .spawn(async { filch_std::task::scope(|inner| inner.spawn(async { sum }).join()) })
                 .join()
         });
         (sum, nested.unwrap().unwrap())
     });
     assert_eq!(rt.block_on(task).unwrap(), (12, 12));
     assert_eq!(
-        rt.block_on(async { filch_std::scope(|scope| scope.spawn(async { 5 }).join()) }).unwrap(),
+        rt.block_on(async { filch_std::task::scope(|scope| scope.spawn(async { 5 }).join()) })
+            .unwrap(),
         5
     );
 }
@@ -261,6 +265,15 @@ fn a_scope_outlives_its_runtime_by_cancelled_tasks() {
     assert_eq!(drops.count(), 10);
 }
 
+/// Spawns a task of the tracker on a runtime.
+fn spawn_into<F>(tracker: &TaskTracker, on: &Handle, task: F) -> JoinHandle<F::Output>
+where
+    F: Future + Send + 'static,
+    F::Output: Send + 'static,
+{
+    tracker.spawn_by(task, |task| Ok(on.spawn(task))).unwrap()
+}
+
 #[test]
 fn a_tracker_waits_for_what_many_places_spawn() {
     let _watchdog = watchdog();
@@ -270,13 +283,13 @@ fn a_tracker_waits_for_what_many_places_spawn() {
     assert!(tracker.is_empty() && !tracker.is_closed());
     let flag = Flag::new();
     let (wait, more) = (flag.wait(), tracker.clone());
-    let first = tracker.spawn_on(rt.handle(), async move {
+    let first = spawn_into(&tracker, rt.handle(), async move {
         wait.await;
         for _ in 0..10 {
             more.spawn(async { yield_now().await }).detach();
         }
         let options = TaskOptions::new().name("with");
-        more.spawn_with(options, async {}).unwrap().detach();
+        more.spawn_by(async {}, |task| spawn_with(options, task)).unwrap().detach();
         more.spawn_blocking(|| 5).await.unwrap()
     });
     let counts = Rc::clone(&done);
@@ -300,7 +313,7 @@ fn a_tracker_waits_for_what_many_places_spawn() {
         tracker.spawn(async {}).detach();
         tracker.wait().await;
         tracker.reopen();
-        let waits = filch_std::timeout(core::time::Duration::ZERO, tracker.wait()).await;
+        let waits = filch_std::time::timeout(core::time::Duration::ZERO, tracker.wait()).await;
         assert!(waits.is_err(), "it is open");
     });
 }
@@ -361,13 +374,14 @@ fn a_tracker_aborts_its_tasks() {
     // A spawn that is refused does not count.
     let refused = catch_unwind(AssertUnwindSafe(|| tracker.spawn(async {})));
     assert!(refused.is_err() && tracker.is_empty());
-    let refused = tracker.spawn_with(TaskOptions::new(), async { 7 }).unwrap_err();
+    let refused =
+        tracker.spawn_by(async { 7 }, |task| spawn_with(TaskOptions::new(), task)).unwrap_err();
     assert!(tracker.is_empty());
     assert_eq!(LocalRuntime::new().unwrap().block_on(refused.future), 7);
     let local = LocalRuntime::new().unwrap();
     let ran = Rc::new(Cell::new(false));
     let runs = Rc::clone(&ran);
-    let task = tracker.spawn_local(async move { runs.set(true) }).unwrap();
+    let task = tracker.spawn_by(async move { runs.set(true) }, spawn_local).unwrap();
     local.block_on(async {
         tracker.wait().await;
         task.await.unwrap();
@@ -388,7 +402,7 @@ fn a_tracker_aborts_what_is_being_spawned() {
             for _ in 0..2 {
                 threads.spawn(|| {
                     until(|| go.load(SeqCst));
-                    let spawn = || tracker.spawn_on(&handle, async { yield_now().await });
+                    let spawn = || spawn_into(&tracker, &handle, async { yield_now().await });
                     let own: Vec<_> = (0..10).map(|_| spawn()).collect();
                     handles.lock().unwrap().extend(own);
                 });
@@ -413,12 +427,12 @@ fn a_join_set_tells_its_tasks_apart() {
     let flag = Flag::new();
     let mut set = JoinSet::new();
     let wait = flag.wait();
-    set.spawn_on(rt.handle(), async move {
+    set.insert(rt.spawn(async move {
         wait.await;
         0
-    });
+    }));
     let waits = set.ids().next().unwrap();
-    set.spawn_blocking_on(rt.handle(), || 1);
+    set.insert(rt.handle().spawn_blocking(|| 1));
     let blocks = set.ids().find(|id| *id != waits).unwrap();
     rt.block_on(async {
         let (id, output) = set.join_next_with_id().await.unwrap();
@@ -437,6 +451,6 @@ fn a_join_set_tells_its_tasks_apart() {
         assert!(id.is_none() && output.is_err());
     });
     let local = LocalRuntime::new().unwrap();
-    set.spawn_local_on(local.handle(), async { *Rc::new(3) }).unwrap();
+    set.insert(local.spawn_local(async { *Rc::new(3) }).unwrap());
     assert_eq!(local.block_on(set.join_next()).unwrap().unwrap(), 3);
 }

@@ -9,7 +9,7 @@ use core::{
 use std::{alloc::System, thread};
 
 use common::{until, watchdog};
-use filch_std::{Runtime, yield_now};
+use filch_std::{Runtime, task::yield_now};
 
 const OPEN: u32 = 0;
 const ARMED: u32 = 1;

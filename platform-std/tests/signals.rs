@@ -12,7 +12,7 @@ use core::{
 use std::{sync::Arc, thread};
 
 use common::{until, watchdog};
-use filch_std::{Runtime, yield_now};
+use filch_std::{Runtime, TaskOptions, task::yield_now};
 
 const TASKS: usize = 16;
 
@@ -70,7 +70,11 @@ fn tasks_are_woken_by_a_signal_handler_wherever_it_comes() {
         .map(|i| {
             // SAFETY: returns the calling thread.
             let who = async { unsafe { libc::pthread_self() } };
-            rt.handle().spawn_pinned(filch_std::WorkerId::new(i), who).unwrap().join().unwrap()
+            rt.handle()
+                .spawn_with(TaskOptions::new().pinned(filch_std::runtime::WorkerId::new(i)), who)
+                .unwrap()
+                .join()
+                .unwrap()
         })
         .collect();
 

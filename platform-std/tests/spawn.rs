@@ -11,7 +11,10 @@ use std::{panic::catch_unwind, rc::Rc, thread};
 
 use common::{Drops, Flag, message, runtime, until, watchdog};
 use filch_std::{
-    Handle, JoinSet, NoRuntime, SpawnErrorKind, Task, TaskOptions, WorkerId, yield_now,
+    Handle, TaskOptions,
+    runtime::{NoRuntime, WorkerId},
+    spawn_local,
+    task::{JoinSet, SpawnErrorKind, Task, yield_now},
 };
 
 #[test]
@@ -93,7 +96,7 @@ fn a_join_set_aborts_what_is_left() {
             assert!(result.unwrap_err().is_cancelled());
         }
         assert_eq!(drops.count(), 10);
-        (0..10).for_each(|_| _ = set.spawn_on(&Handle::current().unwrap(), endless()));
+        (0..10).for_each(|_| set.insert(Handle::current().unwrap().spawn(endless())));
         set.shutdown().await;
         assert!(set.is_empty());
         assert_eq!(drops.count(), 20);
@@ -160,7 +163,7 @@ fn a_join_set_is_joined_whole() {
     let rt = runtime(2);
     rt.block_on(async {
         let mut set: JoinSet<_> = (0..5).map(|i| filch_std::spawn(async move { i })).collect();
-        set.spawn_blocking(|| 5);
+        set.insert(filch_std::spawn_blocking(|| 5));
         let mut outputs = set.join_all().await;
         outputs.sort_unstable();
         assert_eq!(outputs, [0, 1, 2, 3, 4, 5]);
@@ -180,18 +183,18 @@ fn a_join_set_is_joined_whole() {
 fn a_join_set_has_local_tasks() {
     let _watchdog = watchdog();
     let rt = runtime(2);
-    let pinned = rt.handle().spawn_pinned(WorkerId::new(0), async {
+    let pinned = rt.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {
         let mut set = JoinSet::new();
         let local = async {
             let shared = Rc::new(7);
             yield_now().await;
             *shared
         };
-        set.spawn_local(local).unwrap();
+        set.insert(spawn_local(local).unwrap());
         set.join_next().await.unwrap().unwrap()
     });
     assert_eq!(rt.block_on(pinned.unwrap()).unwrap(), 7);
-    let refused = rt.block_on(async { JoinSet::new().spawn_local(async {}).err().map(|e| e.kind) });
+    let refused = rt.block_on(async { spawn_local(async {}).err().map(|e| e.kind) });
     assert_eq!(refused, Some(SpawnErrorKind::NoWorker));
 }
 
@@ -201,7 +204,7 @@ fn errors_are_those_of_io_too() {
     let rt = runtime(1);
     let result: std::io::Result<()> = rt.block_on(async {
         let never = pending::<std::io::Result<()>>();
-        filch_std::timeout(core::time::Duration::from_millis(1), never).await?
+        filch_std::time::timeout(core::time::Duration::from_millis(1), never).await?
     });
     assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
     let result: std::io::Result<()> = rt.block_on(async {
@@ -224,7 +227,7 @@ fn blocking_closures_run_elsewhere() {
             let go = go.clone();
             rt.handle().spawn_blocking(move || {
                 go.block();
-                (i, filch_std::Handle::current().unwrap().worker().is_none())
+                (i, filch_std::Handle::current().unwrap().current_worker().is_none())
             })
         })
         .collect();
@@ -238,7 +241,7 @@ fn blocking_closures_run_elsewhere() {
     }
     let bad = rt.block_on(async { filch_std::spawn_blocking(|| panic!("on purpose")).await });
     let bad: Result<(), _> = bad;
-    let payload = filch_std::payload(bad.unwrap_err().into_panic().unwrap()).unwrap();
+    let payload = filch_std::task::payload(bad.unwrap_err().into_panic().unwrap()).unwrap();
     assert_eq!(message(&*payload), "on purpose");
 }
 
@@ -250,7 +253,7 @@ fn pinned_tasks_stay_on_their_worker() {
         let here = || thread::current().name().unwrap().to_owned();
         for i in 0..30 {
             let worker = WorkerId::new(i % 3);
-            let pinned = filch_std::spawn_pinned(worker, async move {
+            let pinned = filch_std::spawn_with(TaskOptions::new().pinned(worker), async move {
                 let mut seen = vec![here()];
                 for _ in 0..10 {
                     yield_now().await;
@@ -261,10 +264,12 @@ fn pinned_tasks_stay_on_their_worker() {
             let seen = pinned.unwrap().await.unwrap();
             assert!(seen.iter().all(|name| *name == format!("filch-{}", i % 3)), "{seen:?}");
         }
-        let refused = filch_std::spawn_pinned(WorkerId::new(3), async {}).unwrap_err();
-        assert_eq!(refused.kind, SpawnErrorKind::Core(filch::SpawnErrorKind::NoSuchWorker));
+        let refused = filch_std::spawn_with(TaskOptions::new().pinned(WorkerId::new(3)), async {})
+            .unwrap_err();
+        assert_eq!(refused.kind, SpawnErrorKind::NoSuchWorker);
         // Tasks cannot be pinned to spare slots.
-        let refused = filch_std::spawn_pinned(WorkerId::new(4), async {}).unwrap_err();
+        let refused = filch_std::spawn_with(TaskOptions::new().pinned(WorkerId::new(4)), async {})
+            .unwrap_err();
         assert_eq!(refused.to_string(), "the executor has no such worker, or it is to leave");
     });
 }
@@ -303,14 +308,18 @@ fn local_tasks_need_not_be_send() {
             let task = filch_std::spawn_local(local()).unwrap();
             task.await.unwrap()
         };
-        let handle = rt.handle().spawn_pinned(WorkerId::new(worker), pinned).unwrap().join();
+        let handle = rt
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), pinned)
+            .unwrap()
+            .join();
         assert_eq!(handle.unwrap(), 190);
     }
     // Tasks that are left at the end of the runtime are dropped by their worker.
     let drops = Drops::new();
     let tally = drops.tally();
     rt.handle()
-        .spawn_pinned(WorkerId::new(0), async move {
+        .spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async move {
             let not_send = Rc::new(tally);
             let local = filch_std::spawn_local(async move {
                 let _not_send = not_send;
@@ -345,12 +354,13 @@ fn named_tasks_can_be_looked_for() {
 fn without_a_runtime_the_free_functions_say_so() {
     let _watchdog = watchdog();
     assert_eq!(Handle::current().unwrap_err(), NoRuntime);
-    let refused = filch_std::try_spawn(async { 5 }).unwrap_err();
+    let refused = filch_std::spawn_with(TaskOptions::new(), async { 5 }).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
     assert!(refused.to_string().contains("no filch runtime"), "{refused}");
     // The future is returned unchanged.
     assert_eq!(runtime(1).block_on(refused.future), 5);
-    let refused = filch_std::spawn_pinned(WorkerId::new(0), async {}).unwrap_err();
+    let refused =
+        filch_std::spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {}).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);
     let refused = filch_std::spawn_local(async {}).unwrap_err();
     assert_eq!(refused.kind, SpawnErrorKind::NoRuntime);

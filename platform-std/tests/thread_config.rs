@@ -9,7 +9,10 @@ use core::{
 use std::{io, sync::Arc, thread};
 
 use common::{until, watchdog};
-use filch_std::{BuildError, Runtime, ThreadRole, WorkerId};
+use filch_std::{
+    Runtime, TaskOptions,
+    runtime::{BuildError, ThreadRole, WorkerId},
+};
 
 fn name() -> String {
     thread::current().name().unwrap_or_default().into()
@@ -31,7 +34,9 @@ fn threads_are_named_by_the_function() {
     });
     let rt = builder.build().unwrap();
     let on = |worker| {
-        let task = rt.handle().spawn_pinned(WorkerId::new(worker), async { name() });
+        let task = rt
+            .handle()
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async { name() });
         rt.block_on(task.unwrap()).unwrap()
     };
     assert_eq!((on(0), on(1)), ("w0".into(), "default-1".into()));
@@ -82,7 +87,7 @@ fn threads_of_the_pool_are_kept_as_long_as_told() {
 
 #[cfg(target_os = "linux")]
 mod bound {
-    use filch_std::{Affinity, LocalRuntime};
+    use filch_std::{LocalRuntime, runtime::Affinity};
 
     use super::*;
 
@@ -110,9 +115,11 @@ mod bound {
             let rt = Runtime::builder().workers(3).affinity(affinity).build().unwrap();
             for (worker, expected) in expected.into_iter().enumerate() {
                 // A thread of the pool is started by a worker, whose processors it inherits at first.
-                let task = rt.handle().spawn_pinned(WorkerId::new(worker as u16), async {
-                    (usable(), filch_std::spawn_blocking(usable).await.unwrap())
-                });
+                let task = rt
+                    .handle()
+                    .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker as u16)), async {
+                        (usable(), filch_std::spawn_blocking(usable).await.unwrap())
+                    });
                 assert_eq!(rt.block_on(task.unwrap()).unwrap(), (expected, all.clone()));
             }
             assert_eq!(usable(), all);

@@ -11,7 +11,9 @@ use std::{sync::Arc, thread, time};
 
 use common::{until, watchdog};
 use filch_std::{
-    Host, Pausable, Runtime, RuntimeOn, WorkerId, spawn,
+    Runtime, TaskOptions,
+    runtime::{Host, Pausable, RuntimeOn, WorkerId},
+    spawn,
     time::{MissedTick, advance, interval, now, pause, resume, sleep, sleep_until, timeout},
 };
 use futures_util::{
@@ -111,11 +113,11 @@ async fn the_standard_librarys_times_are_converted() {
     let back = from_std(there + HOUR);
     assert!(back + slack >= here + HOUR && back <= here + HOUR + slack);
     // A time before the clock's origin is that.
-    let Some(old) = time::Instant::now().checked_sub(now() - filch_std::Instant::ZERO + HOUR)
+    let Some(old) = time::Instant::now().checked_sub(now() - filch_std::time::Instant::ZERO + HOUR)
     else {
         return;
     };
-    assert_eq!(from_std(old), filch_std::Instant::ZERO);
+    assert_eq!(from_std(old), filch_std::time::Instant::ZERO);
 }
 
 #[filch_std::test(workers = 1, paused)]
@@ -289,7 +291,7 @@ fn timers_of_a_worker_that_is_stuck_after_an_idle_moment_are_fired() {
     for worker in [0, 1].map(WorkerId::new) {
         let runtime = runtime(2);
         let timers = runtime.handle().timers();
-        let begun = runtime.handle().spawn_pinned(worker, async move {
+        let begun = runtime.handle().spawn_with(TaskOptions::new().pinned(worker), async move {
             let mut sleep = Box::pin(timers.sleep(ms(50)));
             assert!(poll!(&mut sleep).is_pending());
             Some(sleep)
@@ -298,7 +300,7 @@ fn timers_of_a_worker_that_is_stuck_after_an_idle_moment_are_fired() {
         rest(&runtime, 2);
         let over = Arc::new(AtomicBool::new(false));
         let seen = Arc::clone(&over);
-        let stuck = runtime.handle().spawn_pinned(worker, async move {
+        let stuck = runtime.handle().spawn_with(TaskOptions::new().pinned(worker), async move {
             while !seen.load(SeqCst) {
                 thread::yield_now();
             }
@@ -358,12 +360,13 @@ fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
     let runtime = Runtime::builder().workers(2).nesting(0).build().unwrap();
     let waiting = Arc::new(AtomicUsize::new(0));
     let (all, seen) = (Arc::new(AtomicBool::new(false)), Arc::clone(&waiting));
-    let last = runtime.handle().spawn_pinned(WorkerId::new(1), async move {
-        while seen.load(SeqCst) < 9 {
-            thread::yield_now();
-        }
-        filch_std::block_on(sleep(ms(5)));
-    });
+    let last =
+        runtime.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async move {
+            while seen.load(SeqCst) < 9 {
+                thread::yield_now();
+            }
+            filch_std::block_on(sleep(ms(5)));
+        });
     let others: Vec<_> = (0..9)
         .map(|_| {
             let (waiting, all) = (Arc::clone(&waiting), Arc::clone(&all));
@@ -397,7 +400,7 @@ fn far_deadlines_stay_far_when_the_clock_goes_on() {
         resume();
     });
     let timers = runtime.handle().timers();
-    let end = filch_std::Instant::from_nanos(u64::MAX - 1);
+    let end = filch_std::time::Instant::from_nanos(u64::MAX - 1);
     runtime.spawn(async move { timers.sleep_until(end).await }).detach();
     rest(&runtime, 1);
     let parks = || runtime.metrics().workers().map(|(_, m)| m.parks).sum::<usize>();

@@ -12,7 +12,8 @@ use std::time::Instant as StdInstant;
 
 use common::watchdog;
 use filch_std::{
-    LocalRuntime, Pausable, Runtime, RuntimeOn,
+    LocalRuntime, Runtime,
+    runtime::{Pausable, RuntimeOn},
     time::{self, Instant, MissedTick},
 };
 use futures_util::StreamExt;
@@ -45,7 +46,7 @@ async fn ends<F: Future>(future: F) -> bool {
         if once(future.as_mut()).await.is_ready() {
             return true;
         }
-        filch_std::yield_now().await;
+        filch_std::task::yield_now().await;
         std::thread::yield_now();
     }
     false
@@ -59,8 +60,8 @@ async fn all_functions() {
         for ends in [
             ends(time::sleep(d)).await,
             ends(time::timeout(d, pending::<()>())).await,
-            ends(filch_std::sleep(d)).await,
-            ends(filch_std::timeout(d, pending::<()>())).await,
+            ends(filch_std::time::sleep(d)).await,
+            ends(filch_std::time::timeout(d, pending::<()>())).await,
         ] {
             assert!(!ends || !is_far, "{d:?}");
         }
@@ -81,7 +82,7 @@ async fn all_functions() {
                 assert!(tick.is_pending() || t <= time::now());
             }
         }
-        let mut ticks = pin!(time::ticks(filch_std::interval(d)));
+        let mut ticks = pin!(time::ticks(filch_std::time::interval(d)));
         assert!(ticks.next().await.is_some_and(|tick| tick <= time::now()));
         let _ = once(pin!(ticks.next())).await;
     }
@@ -102,7 +103,7 @@ async fn all_functions() {
     for d in EXTREMES {
         let now = StdInstant::now();
         for std in [now.checked_sub(d), now.checked_add(d)].into_iter().flatten() {
-            let _ = once(pin!(filch_std::sleep_until(time::from_std(std)))).await;
+            let _ = once(pin!(filch_std::time::sleep_until(time::from_std(std)))).await;
         }
     }
 }

@@ -15,7 +15,9 @@ use std::{
 };
 
 use common::{Flag, runtime, until, watchdog};
-use filch_std::{JoinError, JoinHandle, Runtime, TaskOptions, WorkerId, sleep, yield_now};
+use filch_std::{
+    JoinError, JoinHandle, Runtime, TaskOptions, runtime::WorkerId, task::yield_now, time::sleep,
+};
 
 #[test]
 fn block_on_runs_a_future_that_need_not_be_send() {
@@ -116,7 +118,7 @@ fn block_on_in_a_task_has_no_end_of_its_budget() {
             let mut sum = 0;
             for handle in finished {
                 sum += handle.await.unwrap();
-                filch_std::consume_budget().await;
+                filch_std::task::consume_budget().await;
             }
             sum
         })
@@ -177,9 +179,11 @@ fn block_on_deeper_than_the_limit_is_woken_from_outside() {
 fn block_on_deeper_than_the_limit_runs_what_is_pinned_to_its_worker() {
     let _watchdog = watchdog();
     let rt = Runtime::builder().workers(2).nesting(0).build().unwrap();
-    let pinned = rt.handle().spawn_pinned(WorkerId::new(0), async {
+    let pinned = rt.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async {
         filch_std::block_on(async {
-            let inner = filch_std::spawn_pinned(WorkerId::new(0), async { 6 }).unwrap();
+            let inner =
+                filch_std::spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), async { 6 })
+                    .unwrap();
             inner.await.unwrap()
         })
     });
@@ -297,7 +301,9 @@ fn a_worker_of_one_runtime_waits_for_another() {
             filch_std::spawn(async {}).await.unwrap();
             outer.await.unwrap()
         });
-        filch_std::spawn_pinned(WorkerId::new(1), async {}).expect("`a` has two").detach();
+        filch_std::spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async {})
+            .expect("`a` has two")
+            .detach();
         inside + 1
     });
     assert_eq!(there_and_back.join().unwrap(), 3);

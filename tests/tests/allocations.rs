@@ -10,7 +10,7 @@ use core::{
 use std::{sync::Mutex, thread};
 
 use filch::{Executor, Instant, Platform, TaskPool, WorkerId};
-use filch_std::{Handle, JoinHandle, Runtime, TaskOptions, yield_now};
+use filch_std::{Handle, JoinHandle, Runtime, TaskOptions, task::yield_now};
 use filch_test_support::counting::{self, Counting};
 
 #[global_allocator]
@@ -113,7 +113,8 @@ fn on_std() {
     // Every worker blocks once, so that each has allocated what it keeps for that.
     for worker in 0..3 {
         let nested = move || handle.block_on(async { handle.block_on(yields(3)) });
-        let task = handle.spawn_pinned(WorkerId::new(worker), async move { nested() });
+        let task = handle
+            .spawn_with(TaskOptions::new().pinned(WorkerId::new(worker)), async move { nested() });
         runtime.block_on(task.unwrap()).unwrap();
     }
 
@@ -159,7 +160,7 @@ fn on_std() {
         abort.abort();
     });
     steady("pinned, local, named", 1_000, || {
-        let task = handle.spawn_pinned(WorkerId::new(1), async move {
+        let task = handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async move {
             let local = handle.spawn_local(yields(2)).unwrap();
             let named = handle.spawn_with(TaskOptions::new().name("name"), yields(2)).unwrap();
             local.await.unwrap() + named.await.unwrap()

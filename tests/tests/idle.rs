@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::{collections::BTreeMap, fs, thread, time::Instant};
 
-use filch_std::{Runtime, WorkerId, yield_now};
+use filch_std::{Runtime, TaskOptions, runtime::WorkerId, task::yield_now};
 
 const NAME: &str = "idler";
 
@@ -69,7 +69,10 @@ fn an_idle_runtime_makes_no_context_switch() {
     assert_eq!(switches(), before, "somebody woke up");
 
     // The workers only sleep: one runs a task.
-    let task = runtime.handle().spawn_pinned(WorkerId::new(1), async { 7 }).unwrap();
+    let task = runtime
+        .handle()
+        .spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async { 7 })
+        .unwrap();
     assert_eq!(runtime.block_on(task).unwrap(), 7);
     assert_ne!(settle(&runtime), before, "the count counts");
     drop(waiting);

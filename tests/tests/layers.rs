@@ -1,11 +1,15 @@
 //! The layers of the core, by its sources: which modules import which, which name the platform and
-//! the atomics; the length of files, and the lines that unwrap.
+//! the atomics; that no modules of filch-std import each other in a circle; the length of files, and
+//! the lines that unwrap.
 
 mod calls;
 mod sources;
 mod tokens;
 
-use std::{collections::BTreeSet, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
 
 use sources::sources;
 use tokens::{Token, tokens};
@@ -117,6 +121,21 @@ fn layer(module: &str) -> Option<usize> {
     LAYERS.iter().position(|layer| layer.contains(&module))
 }
 
+/// A path that begins with `crate` or `super`, in these modules, from the root on.
+fn from_root(home: &[String], inside: &[&str], used: &[String]) -> Vec<String> {
+    let mut module: Vec<String> =
+        home.iter().cloned().chain(inside.iter().map(|m| (*m).to_owned())).collect();
+    let mut names = used.iter().peekable();
+    if names.next_if(|n| *n == "crate").is_some() {
+        module.clear();
+    }
+    while names.next_if(|n| *n == "super").is_some() {
+        module.pop();
+    }
+    module.extend(names.cloned());
+    module
+}
+
 /// Violations of the layers in a source of the core.
 fn trespasses(path: &Path, source: &str) -> Vec<String> {
     let home = module_of(path);
@@ -135,16 +154,7 @@ fn trespasses(path: &Path, source: &str) -> Vec<String> {
         let begins = i == 0 || tokens[i - 1].text != "::";
         if begins && matches!(token.text, "crate" | "super") && after(1) == "::" {
             for used in paths(&tokens, i) {
-                let mut module: Vec<String> =
-                    home.iter().cloned().chain(inside.iter().map(|m| (*m).to_owned())).collect();
-                let mut names = used.iter().peekable();
-                if names.next_if(|n| *n == "crate").is_some() {
-                    module.clear();
-                }
-                while names.next_if(|n| *n == "super").is_some() {
-                    module.pop();
-                }
-                module.extend(names.cloned());
+                let module = from_root(&home, inside, &used);
                 let target = module.first().map_or("", String::as_str);
                 match layer(target) {
                     _ if target == top => {}
@@ -210,6 +220,89 @@ fn trespasses_are_seen() {
         let found = trespasses(Path::new(path), source);
         assert_eq!(found.len(), wanted, "{path}: {source}: {found:?}");
     }
+}
+
+/// Circles in the imports of a crate's modules: the imports that are left when all modules are taken away that import none of
+/// the others, or that none of the others imports. And imports by a name of the root, which would hide a circle.
+fn circles(sources: &[(PathBuf, String)]) -> Vec<String> {
+    let modules: BTreeSet<_> =
+        sources.iter().filter_map(|(path, _)| module_of(path).into_iter().next()).collect();
+    let (mut imports, mut found) = (BTreeMap::<_, BTreeSet<_>>::new(), Vec::new());
+    for (path, source) in sources {
+        let home = module_of(path);
+        let Some(own) = home.first() else { continue };
+        let tokens = tokens(source);
+        in_modules(&tokens, |i, inside| {
+            let before = i.checked_sub(1).map_or("", |before| tokens[before].text);
+            let begins = matches!(tokens[i].text, "crate" | "super")
+                && tokens.get(i + 1).is_some_and(|t| t.text == "::");
+            // `$crate` is another crate's way to this one.
+            if !begins || matches!(before, "::" | "$") || inside.contains(&"tests") {
+                return;
+            }
+            for used in paths(&tokens, i) {
+                let used = from_root(&home, inside, &used);
+                match used.first().filter(|name| modules.contains(*name)) {
+                    Some(module) if module == own => {}
+                    Some(module) => {
+                        imports.entry(own.clone()).or_default().insert(module.clone());
+                    }
+                    None => found.push(format!("`{own}` uses `{}` of the root", used.join("::"))),
+                }
+            }
+        });
+    }
+    loop {
+        let before = imports.len();
+        let left: BTreeSet<_> = imports.keys().cloned().collect();
+        imports.values_mut().for_each(|used| used.retain(|module| left.contains(module)));
+        let used: BTreeSet<_> = imports.values().flatten().cloned().collect();
+        imports.retain(|module, its| !its.is_empty() && used.contains(module));
+        if imports.len() == before {
+            break;
+        }
+    }
+    found.extend(imports.iter().map(|(module, used)| format!("`{module}` uses {used:?}")));
+    found
+}
+
+#[test]
+fn modules_of_filch_std_import_each_other_in_no_circle() {
+    let found = circles(&sources("platform-std/src"));
+    assert!(found.is_empty(), "\n{}", found.join("\n"));
+}
+
+/// The check itself.
+#[test]
+fn circles_are_seen() {
+    let circles = |sources: &[(&str, &str)]| {
+        let own = |(path, source): &(&str, &str)| (PathBuf::from(path), (*source).to_owned());
+        circles(&sources.iter().map(own).collect::<Vec<_>>()).len()
+    };
+    let root = ("lib.rs", "pub use crate::{a::A, b::B};");
+    assert_eq!(
+        circles(&[root, ("a.rs", "use crate::b::B;"), ("b.rs", "use super::c::C;"), ("c.rs", "")]),
+        0
+    );
+    assert_eq!(
+        circles(&[root, ("a.rs", "use crate::b;"), ("b.rs", "mod c { use super::super::a; }")]),
+        2
+    );
+    assert_eq!(
+        circles(&[
+            ("a.rs", "use crate::b;"),
+            ("b.rs", "use super::a;"),
+            ("top.rs", "use crate::a;")
+        ]),
+        2
+    );
+    assert_eq!(
+        circles(&[root, ("a.rs", "use crate::b;"), ("b/c.rs", "fn f() { crate::a::f() }")]),
+        2
+    );
+    assert_eq!(circles(&[root, ("a.rs", "use crate::{b, a::c};"), ("b.rs", "use crate::A;")]), 1);
+    assert_eq!(circles(&[("a.rs", "use crate::b;"), ("b.rs", "mod tests { use crate::a; }")]), 0);
+    assert_eq!(circles(&[("a.rs", "use crate::b;"), ("b.rs", "$crate::a; // crate::a")]), 0);
 }
 
 #[test]

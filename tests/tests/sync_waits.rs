@@ -9,7 +9,10 @@ use std::{
     thread,
 };
 
-use filch_std::{Runtime, SpawnErrorKind, yield_now};
+use filch_std::{
+    Runtime, TaskOptions,
+    task::{SpawnErrorKind, yield_now},
+};
 
 /// Fails if `f` takes too long: a lost wake-up is a hang.
 fn in_time<T: Send + 'static>(f: impl FnOnce() -> T + Send + 'static) -> T {
@@ -98,7 +101,7 @@ fn a_handle_that_outlives_its_runtime_is_refused() {
     let handle = *first.handle();
     drop(first);
     for _ in 0..10 {
-        let error = handle.try_spawn(async {}).unwrap_err();
+        let error = handle.spawn_with(TaskOptions::new(), async {}).unwrap_err();
         assert_eq!(error.kind, SpawnErrorKind::Shutdown);
     }
     // The next one works, and has nothing of the first.

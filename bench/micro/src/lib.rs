@@ -59,7 +59,7 @@ fn yields(n: usize) {
         let tasks: [_; 100] = core::array::from_fn(|_| {
             filch_std::spawn(async move {
                 for _ in 0..n / 100 {
-                    filch_std::yield_now().await;
+                    filch_std::task::yield_now().await;
                 }
             })
         });
@@ -86,7 +86,7 @@ fn spawn_detached(n: usize) {
             for i in 0..100 {
                 filch_std::spawn(async move { _ = black_box(i) }).detach();
             }
-            filch_std::yield_now().await;
+            filch_std::task::yield_now().await;
         }
     });
 }
@@ -159,7 +159,7 @@ fn timer_create_cancel(n: usize) {
     alone(async move {
         let mut cx = Context::from_waker(Waker::noop());
         for i in 0..n {
-            let sleep = pin!(filch_std::sleep(far(i)));
+            let sleep = pin!(filch_std::time::sleep(far(i)));
             assert!(sleep.poll(&mut cx).is_pending());
         }
     });
@@ -169,12 +169,13 @@ fn timer_create_cancel(n: usize) {
 fn timer_reset(n: usize) {
     alone(async move {
         let mut cx = Context::from_waker(Waker::noop());
-        let mut others: Vec<_> = (0..1_000).map(|i| Box::pin(filch_std::sleep(far(i)))).collect();
+        let mut others: Vec<_> =
+            (0..1_000).map(|i| Box::pin(filch_std::time::sleep(far(i)))).collect();
         for other in &mut others {
             assert!(other.as_mut().poll(&mut cx).is_pending());
         }
         let now = time::now();
-        let mut sleep = pin!(filch_std::sleep(far(0)));
+        let mut sleep = pin!(filch_std::time::sleep(far(0)));
         for i in 0..n {
             sleep.as_mut().reset(now + far(i));
             assert!(sleep.as_mut().poll(&mut cx).is_pending());

@@ -14,7 +14,7 @@ pub(super) struct Filch(Runtime);
 
 impl Filch {
     pub(super) fn new(workers: usize, ring: bool) -> Self {
-        let runtime = filch_linux::builder().workers(workers).io_uring(ring).build();
+        let runtime = filch_linux::Builder::new().workers(workers).io_uring(ring).build();
         let runtime = runtime.expect("the runtime starts");
         let used = runtime.block_on(async { way().expect("there is a runtime") });
         assert_eq!(used == Way::Ring, ring, "the kernel has io_uring");

@@ -6,7 +6,7 @@ pub(crate) struct Filch(Runtime);
 
 impl Filch {
     fn new(workers: usize) -> Self {
-        Self(filch_linux::builder().workers(workers).build().expect("the runtime starts"))
+        Self(filch_linux::Builder::new().workers(workers).build().expect("the runtime starts"))
     }
 
     fn enter<R: Send>(&self, run: impl FnOnce(Fork<'_>) -> R + Send) -> R {

@@ -9,7 +9,7 @@ use core::{
 };
 use std::net::TcpListener;
 
-use filch_linux::{Class, TaskOptions};
+use filch_linux::{TaskOptions, task::Class};
 use futures_lite::future::yield_now;
 use tokio::runtime::{Builder, Handle};
 
@@ -83,7 +83,7 @@ pub(super) fn start(workload: &str, peer: &str, workers: usize, listener: TcpLis
 }
 
 fn on_filch(workers: usize, steps: u64, listener: TcpListener, classes: bool) {
-    let runtime = filch_linux::builder().workers(workers).classes(classes).build();
+    let runtime = filch_linux::Builder::new().workers(workers).classes(classes).build();
     let runtime = runtime.expect("the runtime starts");
     let urgent = TaskOptions::new().class(Class::Urgent);
     // The tasks that serve are its children.

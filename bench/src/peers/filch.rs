@@ -7,8 +7,12 @@ use core::{
     time::Duration,
 };
 
-use filch_linux::Linux;
-use filch_std::{Futex, Host, JoinHandle, Runtime, RuntimeOn, time::Sleep};
+use filch_linux::runtime::Linux;
+use filch_std::{
+    JoinHandle, Runtime,
+    runtime::{Futex, Host, RuntimeOn},
+    time::Sleep,
+};
 
 use super::{Join, Peer, Timers};
 
@@ -73,7 +77,7 @@ macro_rules! peer {
             type Sleep = Sleep;
 
             fn sleep(duration: Duration) -> Sleep {
-                $krate::sleep(duration)
+                $krate::time::sleep(duration)
             }
 
             fn reset(sleep: Pin<&mut Sleep>, duration: Duration) {

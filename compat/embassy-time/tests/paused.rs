@@ -10,7 +10,11 @@ use embassy_sync::{
 };
 use embassy_time::{Delay, Duration, Instant, Ticker, Timer, with_deadline, with_timeout};
 use embedded_hal_async::delay::DelayNs;
-use filch_std::{Pausable, Runtime, RuntimeOn, spawn, time};
+use filch_std::{
+    Runtime,
+    runtime::{Pausable, RuntimeOn},
+    spawn, time,
+};
 use filch_test_support::watchdog;
 use futures_util::future::{Either, join_all, select};
 
@@ -194,7 +198,7 @@ fn channels_signals_and_locks_of_embassy_connect_tasks_on_several_workers() {
                 {
                     let mut sum = SUM.lock().await;
                     // The other producer waits for the lock meanwhile.
-                    filch_std::yield_now().await;
+                    filch_std::task::yield_now().await;
                     *sum += first + i;
                 }
                 if i % 100 == 0 {

@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use filch_std::latch::CountLatch;
+use filch_std::internal::CountLatch;
 
 use crate::{
     current,

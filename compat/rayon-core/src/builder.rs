@@ -162,7 +162,7 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
             },
             n => n,
         };
-        let n = if asked == 0 { filch_std::available_workers() } else { asked };
+        let n = if asked == 0 { filch_std::runtime::available_workers() } else { asked };
         n.min(MOST)
     }
 }

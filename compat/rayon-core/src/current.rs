@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use filch_std::{Handle, WorkerId};
+use filch_std::{Handle, runtime::WorkerId};
 
 use crate::{
     builder::{Handlers, ThreadPoolBuilder},
@@ -41,13 +41,13 @@ pub(crate) fn sit(seat: Option<Seat>) {
 
 /// Whether the calling thread is in a pool, or a runtime's worker.
 pub(crate) fn is_seated() -> bool {
-    SEAT.get().is_some() || Handle::current().is_ok_and(|handle| handle.worker().is_some())
+    SEAT.get().is_some() || Handle::current().is_ok_and(|handle| handle.current_worker().is_some())
 }
 
 pub(crate) fn index() -> Option<usize> {
     match Handle::current() {
         Ok(handle) => {
-            handle.worker().map(WorkerId::index).filter(|index| *index < handle.workers())
+            handle.current_worker().map(WorkerId::index).filter(|index| *index < handle.workers())
         }
         // A pool's thread before and after its life as a worker.
         Err(_) => SEAT.get().map(|seat| seat.index),

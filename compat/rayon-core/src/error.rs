@@ -3,7 +3,7 @@
 use core::{error::Error, fmt};
 use std::io;
 
-use filch_std::BuildError;
+use filch_std::runtime::BuildError;
 
 /// Why a pool was not made: the operating system refused a thread, the global pool is there already, or the current
 /// thread is in a pool already.

@@ -2,7 +2,7 @@
 
 use core::marker::PhantomData;
 
-use filch_std::parallel::{join_open, try_join_open};
+use filch_std::internal::{join_open, try_join_open};
 
 use crate::{current, yields::count_job};
 

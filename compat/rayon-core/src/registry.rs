@@ -14,7 +14,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use filch_std::{Handle, WorkerId, latch::Latch};
+use filch_std::{Handle, TaskOptions, internal::Latch, runtime::WorkerId};
 
 use crate::{builder::Handlers, current, job::Job, thread::Primed, yields::count_job};
 
@@ -171,7 +171,7 @@ impl Registry {
 
     /// Which worker the calling thread is, if it is one; at or above `num_threads` a stand-in, or a thread that helps.
     pub(crate) fn worker(&self) -> Option<usize> {
-        self.handle.worker().map(WorkerId::index)
+        self.handle.current_worker().map(WorkerId::index)
     }
 
     /// Queues a job where the calling thread's are.
@@ -190,7 +190,7 @@ impl Registry {
         if !enough {
             let ticket = Ticket { registry: self.refer(), at };
             // Refused, the ticket is dropped here, and so a job run here.
-            drop(self.handle.try_spawn(async move { drop(ticket) }));
+            drop(self.handle.offer(async move { drop(ticket) }));
         }
     }
 
@@ -210,7 +210,10 @@ impl Registry {
             let mail = Mail { registry: self.refer(), at, number };
             let worker = WorkerId::new(at as u16);
             // As in `push_to`.
-            drop(self.handle.spawn_pinned(worker, async move { drop(mail) }));
+            drop(
+                self.handle
+                    .spawn_with(TaskOptions::new().pinned(worker), async move { drop(mail) }),
+            );
             self.handle.unpark(worker);
         }
     }

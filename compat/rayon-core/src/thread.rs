@@ -7,7 +7,7 @@ use std::{
     thread,
 };
 
-use filch_std::{Runtime, WorkerId};
+use filch_std::{Runtime, runtime::WorkerId};
 
 use crate::{
     current::{self, Seat},

@@ -170,7 +170,7 @@ fn jobs_of_scopes_are_suspended_in_the_wait_for_them() {
                 // Its stack is gone.
                 drop(each);
                 // A look at the task that is being polled.
-                assert!(filch_std::class().is_some());
+                assert!(filch_std::task::class().is_some());
             }
         });
     }
@@ -181,7 +181,7 @@ fn a_wait_for_a_scope_goes_on_in_another_job_of_its_thread() {
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
     // A look at the task that is being polled, through all that are.
-    let look = || assert!(filch_std::class().is_some());
+    let look = || assert!(filch_std::task::class().is_some());
     for _ in 0..ROUNDS {
         pool.install(|| {
             let mut waits = coroutine(|suspend| {

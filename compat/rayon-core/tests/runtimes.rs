@@ -11,7 +11,7 @@ use std::{
     thread::{self, ThreadId},
 };
 
-use filch_std::{Class, Runtime, TaskOptions, parallel::Fork, time};
+use filch_std::{Runtime, TaskOptions, parallel::Fork, task::Class, time};
 use filch_test_support::watchdog;
 use rayon_core::{
     ThreadPool, ThreadPoolBuilder, broadcast, current_num_threads, current_thread_index, join,
@@ -365,13 +365,13 @@ fn a_thread_that_becomes_a_pool_within_a_run_leaves_the_run() {
     thread::spawn(move || {
         let mut pool = None;
         handle.fork(|_| {
-            assert!(handle.worker().is_some());
+            assert!(handle.current_worker().is_some());
             inner.block_on(async {
                 let builder = ThreadPoolBuilder::new().num_threads(1).use_current_thread();
                 pool = builder.build().ok();
             });
         });
-        assert_eq!(handle.worker(), None, "the run is over");
+        assert_eq!(handle.current_worker(), None, "the run is over");
         KEPT.lock().unwrap().extend(pool.map(|pool| (pool, inner)));
     })
     .join()

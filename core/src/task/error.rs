@@ -35,6 +35,17 @@ pub enum SpawnErrorKind {
     /// The executor has no classes: its type does not name the part [`Classes`](crate::parts::Classes).
     #[cfg(feature = "classes")]
     NoClasses,
+    /// The calling thread is in no runtime. This kind and the two below are those of runtimes of threads.
+    #[cfg(feature = "std")]
+    NoRuntime,
+    /// The runtime is the parent process's: a forked child has none of its threads.
+    #[cfg(feature = "std")]
+    Forked,
+    /// The calling thread is no worker of the runtime, and a local task stays on a worker: as a thread in `block_on`, which helps at
+    /// most, or one of the blocking pool. The thread of a runtime of one thread is its worker; on another runtime a pinned task
+    /// ([`TaskOptions::pinned`](crate::TaskOptions::pinned)) spawns local ones.
+    #[cfg(feature = "std")]
+    NoWorker,
 }
 
 impl fmt::Display for SpawnErrorKind {
@@ -52,6 +63,21 @@ impl fmt::Display for SpawnErrorKind {
             Self::NoSuchWorker => f.write_str("the executor has no such worker, or it is to leave"),
             Self::NotPinned => f.write_str(
                 "a local task is spawned by a task that is pinned to the worker, or local itself",
+            ),
+            #[cfg(feature = "std")]
+            Self::NoRuntime => f.write_str(
+                "this thread is in no filch runtime: call it from a task, from inside `Runtime::block_on`, or use the \
+                 methods of a `Runtime` or a `Handle`",
+            ),
+            #[cfg(feature = "std")]
+            Self::Forked => f.write_str(
+                "the runtime belongs to the parent process, and a forked child has none of its threads: build a new \
+                 one in the child",
+            ),
+            #[cfg(feature = "std")]
+            Self::NoWorker => f.write_str(
+                "the calling thread is no worker of the runtime, and a local task stays on one: use a `LocalRuntime`, or spawn it from a \
+                 pinned task (`TaskOptions::pinned`)",
             ),
         }
     }

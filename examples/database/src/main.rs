@@ -125,7 +125,7 @@ fn run(options: &Options) -> Result<(), Failure> {
 }
 
 fn serve(options: &Options, file: PathBuf, classes: bool) -> Result<Outcome, Failure> {
-    let runtime = filch_linux::builder().workers(options.workers).classes(classes).build()?;
+    let runtime = filch_linux::Builder::new().workers(options.workers).classes(classes).build()?;
     let store = Arc::new(Store::read(&file)?);
     let addr = runtime.block_on(server::start(Arc::clone(&store)))?;
     let bulk = runtime.block_on(table::refresh(Arc::clone(&store), file))?;

@@ -3,7 +3,7 @@
 use core::convert::Infallible;
 use std::{net::SocketAddr, sync::Arc};
 
-use filch_linux::{Class, TaskOptions, net::TcpListener, spawn, spawn_with};
+use filch_linux::{TaskOptions, net::TcpListener, spawn, spawn_with, task::Class};
 use http_body_util::Full;
 use hyper::{
     Request, Response, StatusCode,

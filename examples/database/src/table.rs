@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-use filch_linux::{Class, JoinHandle, TaskOptions, spawn_with};
+use filch_linux::{JoinHandle, TaskOptions, spawn_with, task::Class};
 use rayon::prelude::*;
 
 use crate::Failure;

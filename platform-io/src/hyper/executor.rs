@@ -28,12 +28,12 @@ impl Executor {
     /// The tasks that it spawns have these options: an urgent class, for connections that must be served at once.
     ///
     /// ```
-    /// use filch_io::{Class, TaskOptions, hyper::Executor};
-    /// let runtime = filch_io::builder().workers(1).build()?;
+    /// use filch_io::{TaskOptions, hyper::Executor, task::Class};
+    /// let runtime = filch_io::Builder::new().workers(1).build()?;
     /// let urgent = TaskOptions::new().class(Class::Urgent);
     /// let executor = Executor::from(*runtime.handle()).with(urgent);
     /// # let _ = executor;
-    /// # Ok::<(), filch_io::BuildError>(())
+    /// # Ok::<(), filch_io::runtime::BuildError>(())
     /// ```
     pub fn with(self, options: TaskOptions) -> Self {
         Self(self.0, Some(options))
@@ -76,14 +76,17 @@ pub(super) fn current() -> Handle {
 
 #[cfg(all(test, feature = "polling"))]
 mod tests {
-    use filch_std::{Class, TaskOptions, class};
+    use filch_std::{
+        TaskOptions,
+        task::{Class, class},
+    };
     use hyper::rt::Executor as _;
 
     use super::Executor;
 
     #[test]
     fn tasks_have_the_options_of_the_executor() {
-        let runtime = crate::builder().workers(1).build().unwrap();
+        let runtime = crate::Builder::new().workers(1).build().unwrap();
         let (tell, told) = std::sync::mpsc::channel();
         let executor = Executor::from(*runtime.handle());
         for executor in [executor, executor.with(TaskOptions::new().class(Class::Urgent))] {

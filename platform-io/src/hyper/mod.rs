@@ -18,7 +18,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Box<dyn core::error::Error + Send + Sync>> {
-//! let runtime = filch_io::builder().workers(2).build()?;
+//! let runtime = filch_io::Builder::new().workers(2).build()?;
 //! let body = runtime.block_on(async {
 //!     let listener = TcpListener::bind("127.0.0.1:0").await?;
 //!     let addr = listener.local_addr()?;
@@ -62,7 +62,7 @@
 //! }
 //!
 //! # fn main() -> Result<(), Error> {
-//! # filch_io::builder().workers(2).build()?.block_on(async {
+//! # filch_io::Builder::new().workers(2).build()?.block_on(async {
 //! let listener = TcpListener::bind("127.0.0.1:0").await?;
 //! let uri = format!("http://{}/", listener.local_addr()?).parse()?;
 //! let answer = spawn(async move {

@@ -39,7 +39,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 ///     Ok(Response::new("hello".into()))
 /// }
 ///
-/// # let runtime = filch_io::builder().workers(1).build_pausable().unwrap();
+/// # let runtime = filch_io::Builder::new().workers(1).build_pausable().unwrap();
 /// # runtime.block_on(async {
 /// # filch_io::time::pause();
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -30,6 +30,7 @@ use crate::net::TcpListener;
 /// const STRICT: ServeOptions = ServeOptions::new().head_timeout(Some(Duration::from_secs(5)));
 /// assert_ne!(STRICT, ServeOptions::default());
 /// ```
+#[must_use = "a server has to be given them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ServeOptions {
     head_timeout: Option<Duration>,
@@ -116,7 +117,7 @@ where
 
 /// Serves until `stop` is ready, and then ends in an orderly way: it accepts no more connections, answers the requests under way
 /// and those that come on connections of HTTP/2 before the client has heard of the end, and returns when all connections have
-/// ended. For a limit to that, put it into [`timeout`](crate::timeout()).
+/// ended. For a limit to that, put it into [`timeout`](crate::time::timeout()).
 ///
 /// Each connection is a task of the current runtime, and so is each request of HTTP/2. A connection sends small writes at once
 /// (`TCP_NODELAY`), and may be upgraded (WebSockets). It is closed if its client has not shown within 30 seconds which version of HTTP it
@@ -131,7 +132,7 @@ where
 /// use filch_io::{hyper::serve_until, net::TcpListener};
 /// use futures::channel::oneshot;
 ///
-/// # filch_io::builder().workers(2).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(2).build().unwrap().block_on(async {
 /// // Or a signal, by `filch_linux::signal`.
 /// let (stop, stopped) = oneshot::channel::<()>();
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -173,7 +174,7 @@ where
 /// use axum::{Router, routing::get};
 /// use filch_io::{hyper::{ServeOptions, serve_with}, net::TcpListener};
 ///
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// let options = ServeOptions::new().head_timeout(Some(Duration::from_secs(5)));
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// let app = Router::new().route("/", get(async || "hello"));
@@ -204,7 +205,7 @@ where
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     // It may be over at once.
-    filch_std::consume_budget().await;
+    filch_std::task::consume_budget().await;
     let service = TowerToHyperService::new(service);
     let mut http = auto::Builder::new(Executor::new());
     http.http1().timer(Timer::new()).header_read_timeout(options.head_timeout);

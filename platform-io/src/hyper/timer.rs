@@ -8,7 +8,10 @@ use core::{
 };
 use std::time;
 
-use filch_std::{Handle, Instant, time::Timers};
+use filch_std::{
+    Handle,
+    time::{Instant, Timers},
+};
 
 use pin_project_lite::pin_project;
 

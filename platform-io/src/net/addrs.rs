@@ -3,7 +3,7 @@
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::{io, net::ToSocketAddrs as _};
 
-use filch_std::{Handle, consume_budget};
+use filch_std::{Handle, task::consume_budget};
 
 use super::failures::Failure;
 
@@ -37,7 +37,7 @@ pub trait ToSocketAddrs {
 /// Loses nothing. A look-up that has begun runs to its end on its thread.
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// let addrs = filch_io::net::lookup_host("127.0.0.1:80").await?;
 /// assert_eq!(addrs, [([127, 0, 0, 1], 80).into()]);
 /// # Ok::<(), std::io::Error>(())
@@ -50,7 +50,7 @@ pub async fn lookup_host(addrs: impl ToSocketAddrs) -> io::Result<Vec<SocketAddr
 /// Known addresses, or a name to look up: the result of [`ToSocketAddrs`].
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use filch_io::net::{Addrs, ToSocketAddrs, lookup_host};
 /// /// A program of this host.
 /// enum Local { Port(u16), Web }

@@ -27,7 +27,7 @@ macro_rules! borrowed {
         #[doc = concat!("The half to read from, borrowed: [`", stringify!($stream), "::halves`].")]
         ///
         /// ```
-        /// # filch_io::builder().build().unwrap().block_on(async {
+        /// # filch_io::Builder::new().build().unwrap().block_on(async {
         $(#[$connect])*
         /// let mut stream = stream;
         /// let (mut reader, mut writer) = stream.halves();
@@ -67,7 +67,7 @@ macro_rules! owned {
         #[doc = concat!("The half to read from, owned: [`", stringify!($stream), "::into_split`].")]
         ///
         /// ```
-        /// # filch_io::builder().build().unwrap().block_on(async {
+        /// # filch_io::Builder::new().build().unwrap().block_on(async {
         /// use std::io::{IoSlice, IoSliceMut};
         $(#[$connect])*
         /// let (mut reader, mut writer) = stream.into_split();

@@ -146,7 +146,7 @@ impl<'a> Received<'a> {
 /// Several thousand datagrams a second of one peer cost a fraction of the time. Each peer that is sent to costs a system call.
 ///
 /// ```
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use filch_io::net::{Ecn, Received, Transmit, UdpOffload, UdpSocket};
 /// # let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
 /// let (a, b) = (UdpOffload::try_from(a)?, UdpOffload::try_from(b)?);
@@ -191,7 +191,7 @@ impl UdpOffload {
     /// # Cancel safety
     /// If it is dropped, the first datagrams may have been sent.
     pub async fn send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        filch_std::consume_budget().await;
+        filch_std::task::consume_budget().await;
         let segment = transmit.segment()?;
         let mut rest = transmit.payload;
         loop {

@@ -13,7 +13,7 @@ use crate::Async;
 ///
 /// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
 /// send and to receive. An operation that is ready at once spends the task's budget, see
-/// [`filch_std::consume_budget`].
+/// [`filch_std::task::consume_budget`].
 ///
 /// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
@@ -22,7 +22,7 @@ use crate::Async;
 /// `SO_REUSEPORT`, are set on its `Socket`, which [`from_std`](Self::from_std) then takes as the standard library's socket.
 ///
 /// ```
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use filch_io::net::UdpSocket;
 /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
 /// a.send_to(b"hello", b.local_addr()?).await?;
@@ -36,7 +36,7 @@ use crate::Async;
 /// A peer, and options:
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use core::future::poll_fn;
 /// use filch_io::net::UdpSocket;
 /// let (a, b) = (UdpSocket::bind("127.0.0.1:0").await?, UdpSocket::bind("127.0.0.1:0").await?);
@@ -71,7 +71,7 @@ use crate::Async;
 /// Groups, and an interface:
 ///
 /// ```no_run
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use std::net::{Ipv4Addr, Ipv6Addr};
 /// use filch_io::net::UdpSocket;
 /// let (group, any) = (Ipv4Addr::new(239, 0, 0, 7), Ipv4Addr::UNSPECIFIED);

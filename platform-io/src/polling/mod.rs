@@ -30,7 +30,7 @@ use filch::{
     atomic::{AtomicU32, Ordering, fence},
     io::Ready,
 };
-use filch_std::{Futex, Host};
+use filch_std::runtime::{Futex, Host};
 use polling::Events;
 
 use self::watcher::Watcher;
@@ -115,7 +115,7 @@ unsafe impl Host for Polling {
 
 if_file! {
     // SAFETY: the poller is opened before the first worker begins, and closed after the last has left.
-    unsafe impl filch_std::Pollable for Polling {
+    unsafe impl filch_std::runtime::Pollable for Polling {
         fn raw_fd(&self) -> std::os::fd::RawFd {
             self.watcher.raw_fd()
         }

@@ -146,7 +146,10 @@ fn an_interrupt_of_a_closed_host_does_nothing() {
 /// A runtime of one thread, whose loop sleeps on the descriptor alone, hears of I/O and of wakes.
 #[test]
 fn a_loop_sleeps_on_the_descriptor() {
-    use filch_std::{LocalRuntimeOn, Runtime, Turn};
+    use filch_std::{
+        Runtime,
+        runtime::{LocalRuntimeOn, Turn},
+    };
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let _watchdog = watchdog();
     let rt: LocalRuntimeOn<Polling> = Runtime::builder().build_local_on().unwrap();

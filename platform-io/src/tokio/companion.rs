@@ -11,7 +11,7 @@ use std::{
     thread,
 };
 
-use filch_std::{Beside, BesideSlot, Entry};
+use filch_std::internal::{Beside, BesideSlot, Entry};
 use futures_util::future::{AbortHandle, abortable};
 use tokio::runtime::{self, EnterGuard, Handle};
 
@@ -53,7 +53,7 @@ impl Companion {
         }
         let mut builder = runtime::Builder::new_current_thread();
         // The threads of its blocking pool.
-        let (begin, end) = here.settles_threads();
+        let (begin, end) = here.settle_threads();
         builder.enable_all().on_thread_start(begin).on_thread_stop(end);
         let tokio = builder.build()?;
         let handle = Arc::new(tokio.handle().clone());

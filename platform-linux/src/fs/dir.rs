@@ -16,7 +16,7 @@ use std::{
 };
 
 use filch_io::nothing;
-use filch_std::{Handle, Threads, budgeted};
+use filch_std::{Handle, internal::Threads, task::budgeted};
 use futures_util::Stream;
 
 use super::{handle, operation::on_thread};
@@ -34,7 +34,7 @@ const BATCH: usize = 64;
 /// Dropping it loses nothing.
 ///
 /// ```
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use filch_linux::fs::{DirEntry, ReadDir, read_dir};
 /// async fn list(entry: &DirEntry) -> std::io::Result<()> {
 ///     let (kind, bytes) = (entry.file_type().await?, entry.metadata().await?.len());

@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use filch_std::{Handle, Threads, consume_budget};
+use filch_std::{Handle, internal::Threads, task::consume_budget};
 
 use super::{
     handle,
@@ -35,7 +35,7 @@ use crate::write_behind::WriteBehind;
 /// # let folder = std::env::temp_dir().join(format!("filch-doc-file-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// # let path = folder.join("data");
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use filch_linux::fs;
 /// fs::write(&path, "some bytes").await?;
 /// let file = fs::File::open(&path).await?;
@@ -51,7 +51,7 @@ use crate::write_behind::WriteBehind;
 /// ```
 /// # let folder = std::env::temp_dir().join(format!("filch-doc-files-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// # let path = folder.join("data");
 /// use filch_linux::fs::File;
 /// let file = File::create(&path).await?;

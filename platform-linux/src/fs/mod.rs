@@ -4,7 +4,7 @@
 //! # let folder = std::env::temp_dir().join(format!("filch-doc-fs-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
 //! # let path = folder.join("greeting");
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! use filch_linux::fs;
 //! fs::write(&path, "hello").await?;
 //! assert_eq!(fs::read_to_string(&path).await?, "hello");
@@ -19,7 +19,7 @@
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("filch-doc-paths-{}", std::process::id()));
 //! # std::fs::create_dir_all(&folder)?;
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! use filch_linux::fs::{self, Way};
 //! let (a, b, link) = (folder.join("a/b/file"), folder.join("a/other"), folder.join("link"));
 //! fs::create_dir(folder.join("a")).await?;
@@ -120,7 +120,7 @@ pub fn way() -> io::Result<Way> {
 
 #[cfg(feature = "io-uring")]
 fn has_ring(handle: Handle) -> bool {
-    handle.host::<crate::Linux>().is_some_and(|linux| linux.rings.is_open(linux))
+    handle.host::<crate::runtime::Linux>().is_some_and(|linux| linux.rings.is_open(linux))
 }
 
 #[cfg(not(feature = "io-uring"))]

@@ -12,7 +12,7 @@ use std::{
 #[cfg(feature = "io-uring")]
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use filch_std::{Handle, JoinHandle, TaskOptions, Threads, consume_budget};
+use filch_std::{Handle, JoinHandle, TaskOptions, internal::Threads, task::consume_budget};
 #[cfg(feature = "io-uring")]
 use io_uring::{opcode, squeue, types::Fd};
 use rustix::fs::{CWD, FileType, Mode, OFlags};

@@ -2,7 +2,7 @@
 
 use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
-use filch_std::consume_budget;
+use filch_std::task::consume_budget;
 use rustix::{fs::OFlags, io::Errno};
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
 /// # let folder = std::env::temp_dir().join(format!("filch-doc-options-{}", std::process::id()));
 /// # std::fs::create_dir_all(&folder)?;
 /// # let path = folder.join("log");
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use filch_linux::fs::OpenOptions;
 /// let log = OpenOptions::new().append(true).create(true).open(&path).await?;
 /// let (written, _) = log.write_all_at(b"a line\n".to_vec(), 0).await;

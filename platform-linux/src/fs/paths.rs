@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use filch_std::Threads;
+use filch_std::internal::Threads;
 
 use super::{
     handle,

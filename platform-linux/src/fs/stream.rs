@@ -12,7 +12,7 @@ use std::{
 };
 
 use filch_io::nothing;
-use filch_std::budgeted;
+use filch_std::task::budgeted;
 use futures_io::{AsyncRead, AsyncSeek, AsyncWrite};
 
 use super::{file::File, operation::Moved};

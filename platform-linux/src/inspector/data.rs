@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 
-use filch_std::{Class, Handle, Task, WokenBy};
+use filch_std::{
+    Handle,
+    task::{Class, Task, WokenBy},
+};
 use filch_trace::read::{Cause, Lane, Name, Poll, Story, Trace, What};
 use serde_json::{Value, json};
 

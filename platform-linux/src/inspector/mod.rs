@@ -1,7 +1,7 @@
 //! A page that shows the running program: its workers' polls and sleeps, its tasks, its longest polls.
 //!
 //! ```no_run
-//! let runtime = filch_linux::builder().recorder(4096).build()?;
+//! let runtime = filch_linux::Builder::new().recorder(4096).build()?;
 //! runtime.block_on(async {
 //!     let inspector = filch_linux::inspector::serve(([127, 0, 0, 1], 6680))?;
 //!     println!("http://{}", inspector.local_addr());
@@ -23,7 +23,7 @@
 //! | `/summary.txt` | its summary |
 //!
 //! It changes nothing in the program, and needs nothing from elsewhere. Its tasks are of the class
-//! [`Background`](crate::Class::Background); files are read and written on the blocking pool. It costs nothing until a page asks. If no worker
+//! [`Background`](crate::task::Class::Background); files are read and written on the blocking pool. It costs nothing until a page asks. If no worker
 //! is free it cannot answer: [`recorder`](crate::recorder) is for programs that hang.
 //!
 //! # Risks
@@ -42,7 +42,10 @@ mod route;
 use core::{future::Future, net::SocketAddr};
 use std::io;
 
-use filch_std::{Class, Handle, JoinHandle, JoinSet, SpawnError, TaskOptions};
+use filch_std::{
+    Handle, JoinHandle, TaskOptions,
+    task::{Class, JoinSet, SpawnError},
+};
 
 use crate::net::{TcpListener, TcpSocket};
 
@@ -55,7 +58,7 @@ const BACKLOG: u32 = 64;
 ///
 /// ```
 /// use filch_linux::inspector::{Inspector, serve};
-/// let runtime = filch_linux::builder().workers(1).recorder(1024).build()?;
+/// let runtime = filch_linux::Builder::new().workers(1).recorder(1024).build()?;
 /// runtime.block_on(async {
 ///     let page: Inspector = serve(([127, 0, 0, 1], 0))?;
 ///     assert_ne!(page.local_addr().port(), 0);

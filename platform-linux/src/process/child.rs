@@ -51,7 +51,7 @@ impl Running {
     pub(super) fn leave_to(mut self, handle: &Handle) {
         if self.process.is_running() {
             let wait = async move { drop(self.wait().await) };
-            drop(handle.try_spawn(wait).map(filch_std::JoinHandle::detach));
+            drop(handle.offer(wait).map(filch_std::JoinHandle::detach));
         }
     }
 
@@ -129,7 +129,7 @@ impl Child {
     /// ```
     /// use filch_linux::{process::Command, signal::SignalKind};
     /// use std::os::unix::process::ExitStatusExt;
-    /// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+    /// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
     /// let mut child = Command::new("sleep").arg("1000").spawn()?;
     /// child.signal(SignalKind::terminate())?;
     /// assert_eq!(child.wait().await?.signal(), Some(15));

@@ -7,17 +7,17 @@ use std::{
     process::{self, ExitStatus, Output, Stdio},
 };
 
-use filch_std::{Handle, consume_budget};
+use filch_std::{Handle, task::consume_budget};
 
 use super::{child::Child, orphans};
-use crate::Linux;
+use crate::runtime::Linux;
 
 /// A program to start, and how: the standard library's [`process::Command`] with an end that can be awaited.
 ///
 /// Other options are set through [`as_std_mut`](Self::as_std_mut).
 ///
 /// ```
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use std::{os::unix::process::CommandExt, process::Stdio};
 /// use filch_linux::process::{Child, Command};
 /// let mut command = Command::new("sh");

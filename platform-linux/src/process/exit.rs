@@ -6,7 +6,7 @@ use std::{
     process::ExitStatus,
 };
 
-use filch_std::{Handle, JoinHandle, TaskOptions, Threads, consume_budget};
+use filch_std::{Handle, JoinHandle, TaskOptions, internal::Threads, task::consume_budget};
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions};
 
 use super::orphans::Orphan;
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_thread_waits_where_there_are_no_pidfds() {
-        let runtime = crate::builder().workers(2).build().unwrap();
+        let runtime = crate::Builder::new().workers(2).build().unwrap();
         let handle = *runtime.handle();
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();

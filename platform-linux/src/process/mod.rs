@@ -2,7 +2,7 @@
 //!
 //! ```
 //! use filch_linux::process::Command;
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! let output = Command::new("echo").arg("hello").output().await?;
 //! assert!(output.status.success());
 //! assert_eq!(output.stdout, b"hello\n");
@@ -31,7 +31,7 @@ pub use self::{child::Child, command::Command};
 /// zombie. Without a runtime, or if that ends first, the child is reaped by a later call of this or a later spawn.
 ///
 /// ```
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// let child = std::process::Command::new("true").spawn()?;
 /// filch_linux::process::adopt(child); // it leaves no zombie
 /// # Ok::<(), std::io::Error>(())
@@ -50,7 +50,7 @@ pub fn adopt(child: std::process::Child) {
 /// As [`adopt`], of that runtime.
 ///
 /// ```
-/// let runtime = filch_linux::builder().workers(1).build()?;
+/// let runtime = filch_linux::Builder::new().workers(1).build()?;
 /// let child = std::process::Command::new("true").spawn()?;
 /// filch_linux::process::adopt_on(runtime.handle(), child);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -3,7 +3,7 @@
 //! ```no_run
 //! use filch_linux::signal::{SignalKind, signal};
 //!
-//! # let runtime = filch_linux::builder().workers(1).build().unwrap();
+//! # let runtime = filch_linux::Builder::new().workers(1).build().unwrap();
 //! # runtime.block_on(async {
 //! let mut hangup = signal(SignalKind::hangup())?;
 //! loop {
@@ -114,7 +114,7 @@ pub fn restore(kind: SignalKind) -> io::Result<()> {
 /// signals that were not received.
 ///
 /// ```
-/// # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use core::future::poll_fn;
 /// use filch_linux::signal::{Signal, SignalKind, restore, signal};
 /// use rustix::process::{getpid, kill_process};

@@ -1,7 +1,7 @@
 //! Standard input, output and error of the process.
 //!
 //! ```
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! let mut out = filch_linux::stdio::stdout()?;
 //! out.write_all(b"hello\n").await?;
 //! # Ok::<(), std::io::Error>(())
@@ -10,7 +10,7 @@
 //!
 //! ```no_run
 //! use filch_linux::stdio::{Stderr, Stdin, Stdout, stderr, stdin, stdout};
-//! # filch_linux::builder().workers(1).build().unwrap().block_on(async {
+//! # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {
 //! let (mut input, mut out, mut log): (Stdin, Stdout, Stderr) = (stdin()?, stdout()?, stderr()?);
 //! let mut piece = [0; 4096];
 //! loop {

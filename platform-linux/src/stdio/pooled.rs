@@ -14,7 +14,7 @@ use std::{
 };
 
 use filch_io::nothing;
-use filch_std::{Handle, JoinHandle, TaskOptions, Threads, budgeted};
+use filch_std::{Handle, JoinHandle, TaskOptions, internal::Threads, task::budgeted};
 use rustix::event::PollFlags;
 
 use crate::write_behind::{PIECE, WriteBehind, retry};
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn reads_that_are_dropped_lose_nothing() {
-        let runtime = crate::builder().workers(1).build().unwrap();
+        let runtime = crate::Builder::new().workers(1).build().unwrap();
         let handle = *runtime.handle();
         for nonblocking in [false, true] {
             let (file, writer) = pipe();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn no_more_is_read_than_was_asked_for() {
-        let runtime = crate::builder().workers(1).build().unwrap();
+        let runtime = crate::Builder::new().workers(1).build().unwrap();
         let (file, writer) = pipe();
         let ours = file.try_clone().unwrap();
         let mut reader = Reader::new(file, *runtime.handle());
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn errors_come_with_the_next_call() {
-        let runtime = crate::builder().workers(1).build().unwrap();
+        let runtime = crate::Builder::new().workers(1).build().unwrap();
         let (reader, file) = pipe();
         let mut writer = Writer::new(file, *runtime.handle());
         runtime.block_on(async {
@@ -187,7 +187,7 @@ mod tests {
             poll_fn(|cx| writer.poll_flush(cx)).await.unwrap();
         });
         drop(runtime);
-        let elsewhere = crate::builder().workers(1).build().unwrap();
+        let elsewhere = crate::Builder::new().workers(1).build().unwrap();
         elsewhere.block_on(async {
             // It is refused, or fails in the next runtime, if that has the memory of the first.
             let written = poll_fn(|cx| writer.poll_write(cx, b"x")).await;

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! # use core::time::Duration;
-//! let runtime = filch_linux::builder().workers(2).tokio(true).build()?; // `true` is the default
+//! let runtime = filch_linux::Builder::new().workers(2).tokio(true).build()?; // `true` is the default
 //! runtime.block_on(async {
 //!     filch_linux::spawn(async {
 //!         tokio::time::sleep(Duration::from_millis(1)).await; // tokio's timer, in a task of this runtime
@@ -28,7 +28,7 @@
 //!   often take an executor: give hyper's and hyper-util's builders `filch_linux::hyper::Executor` (feature `hyper`). Where a crate takes none
 //!   (`axum::serve`, tonic's server, reqwest's connections), its I/O runs on that thread. In handlers, do what is heavy in
 //!   `filch_linux::spawn(..).await`.
-//! - **tokio's tasks are in this runtime**, and so is its blocking pool: [`spawn`](crate::spawn), [`sleep`](crate::sleep()) and this crate's
+//! - **tokio's tasks are in this runtime**, and so is its blocking pool: [`spawn`](crate::spawn), [`sleep`](crate::time::sleep()) and this crate's
 //!   sockets work there, and the hooks of [`Builder::on_thread_start`](crate::Builder::on_thread_start) are called in these threads.
 //! - **`tokio::task::spawn_blocking`** uses tokio's own pool (512 threads at most).
 //! - **`tokio::task::block_in_place`** calls its closure at once in a task of this runtime. On tokio's thread it panics, as always in a
@@ -36,7 +36,7 @@
 //! - **`tokio::task::spawn_local`** works where it works elsewhere: inside of a `LocalSet`, which a local task or a `block_on` runs.
 //!
 //! The workers, replacement workers, helpers, the threads of the blocking pool and callers of `block_on` have tokio's handle. Other
-//! threads do not: `tokio::runtime::Handle::current()` is what to give them, or [`Linux::tokio`](crate::Linux::tokio).
+//! threads do not: `tokio::runtime::Handle::current()` is what to give them, or [`Linux::tokio`](crate::runtime::Linux::tokio).
 //!
 //! # Streams
 //!
@@ -56,7 +56,7 @@
 //! # Limits
 //!
 //! - A poll of tokio's sockets and timers spends no budget of this runtime, and none of tokio's: a loop over a socket that is always ready
-//!   calls [`consume_budget`](crate::consume_budget).
+//!   calls [`consume_budget`](crate::task::consume_budget).
 //! - Do not wait in sync code on tokio's thread ([`block_on`](crate::block_on), `join`): while it does so no socket and no timer of tokio goes on.
 //!   If you call [`Handle::block_on`](crate::Handle::block_on) inside of another tokio runtime's task, put it into that runtime's
 //!   `block_in_place` or `spawn_blocking`: tokio's budget for its task is not renewed inside, so a future that uses tokio could wait for ever.

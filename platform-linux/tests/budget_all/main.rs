@@ -10,7 +10,7 @@ mod table;
 use core::time::Duration;
 use std::{path::Path, sync::Arc};
 
-use filch_linux::timeout;
+use filch_linux::{TaskOptions, time::timeout};
 use filch_test_support::{
     Flag,
     budgets::{Calls, Setup, not_in_table},
@@ -89,7 +89,7 @@ fn a_runtime_whose_task_loops_ends() {
         rt.spawn(async move {
             begins.set();
             // The calls are made after the end has begun, in a poll that goes on.
-            until(|| filch_linux::try_spawn(async {}).is_err());
+            until(|| filch_linux::spawn_with(TaskOptions::new(), async {}).is_err());
             loops.repeat(usize::MAX).await;
         })
         .detach();
@@ -107,7 +107,7 @@ fn calls_after_the_end_of_their_runtime_spend_the_budget_of_another() {
         let calls = Calls::new(rt.block_on(rt.spawn(setup())).unwrap());
         drop(rt);
         // Not the same memory, or it would be the same runtime again.
-        let other = filch_linux::builder().workers(2).build().unwrap();
+        let other = filch_linux::Builder::new().workers(2).build().unwrap();
         let loops = Arc::clone(&calls);
         let most = other.block_on(other.spawn(async move { most_in_one_poll(&loops).await }));
         most.unwrap() <= filch::BUDGET as usize

@@ -5,17 +5,20 @@ use core::{future::pending, time::Duration};
 use std::{net::Shutdown, os::fd::AsFd};
 
 use filch_linux::{
-    Async, ForkOptions, Instant, JoinSet, Ready, TaskOptions, TaskTracker,
+    Async, Handle, TaskOptions,
     fs::{self, File},
+    io::Ready,
     net::{
         TcpListener, TcpSocket, TcpStream, UdpSocket, UnixDatagram, UnixListener, UnixStream,
         lookup_host,
     },
-    parallel,
+    parallel::{self, ForkOptions},
     pipe::pipe,
     process::Command,
     signal::{self, SignalKind},
-    stdio, time,
+    stdio,
+    task::{JoinSet, TaskTracker},
+    time::{self, Instant},
 };
 use filch_test_support::{budgets::Setup, call, table};
 use futures::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt, StreamExt};
@@ -112,14 +115,15 @@ fn of_std() -> Vec<(&'static str, Setup)> {
             let ticks = Box::pin(time::ticks(time::interval(Duration::ZERO)));
             call!(mut ticks => ticks.next())
         };
-        "yield_now" => call!(filch_linux::yield_now());
-        "consume_budget" => call!(filch_linux::consume_budget());
+        "yield_now" => call!(filch_linux::task::yield_now());
+        "consume_budget" => call!(filch_linux::task::consume_budget());
         "spawn" => call!(filch_linux::spawn(async {}));
         "spawn_blocking" => call!(filch_linux::spawn_blocking(|| ()));
         "spawn_blocking_with" => call!(async {
-            match filch_linux::spawn_blocking_with(TaskOptions::new(), || ()) {
-                Ok(task) => drop(task.await),
-                Err(_) => filch_linux::consume_budget().await,
+            let spawned = Handle::current().map(|here| here.spawn_blocking_with(TaskOptions::new(), || ()));
+            match spawned {
+                Ok(Ok(task)) => drop(task.await),
+                _ => filch_linux::task::consume_budget().await,
             }
         });
         "JoinHandle, joined" => {
@@ -150,7 +154,7 @@ fn of_std() -> Vec<(&'static str, Setup)> {
         "parallel::offload_with" => call!(async {
             match parallel::offload_with(ForkOptions::new(), |_| ()) {
                 Ok(run) => drop(run.await),
-                Err(_) => filch_linux::consume_budget().await,
+                Err(_) => filch_linux::task::consume_budget().await,
             }
         });
         "parallel::join_async" => call!(parallel::join_async(|| (), || ()));
@@ -467,7 +471,7 @@ fn of_processes() -> Vec<(&'static str, Setup)> {
         "Child::wait_with_output" => call!(async {
             match Command::new("true").spawn() {
                 Ok(child) => drop(child.wait_with_output().await),
-                Err(_) => filch_linux::consume_budget().await,
+                Err(_) => filch_linux::task::consume_budget().await,
             }
         });
         "pipe::Sender::write" => {
@@ -574,7 +578,7 @@ fn of_files() -> Vec<(&'static str, Setup)> {
         "File::into_std" => call!(async {
             match File::from_std(std::fs::File::open("/").unwrap()) {
                 Ok(file) => drop(file.into_std().await),
-                Err(_) => filch_linux::consume_budget().await,
+                Err(_) => filch_linux::task::consume_budget().await,
             }
         });
         "File::read_at" => {

@@ -6,15 +6,15 @@ use std::os::unix::net::UnixStream;
 
 pub(crate) use filch_test_support::{Drops, Flag, Tally, Watchdog, message, rng, until, watchdog};
 
-use filch_linux::{Async, PausableRuntime, Runtime};
+use filch_linux::{Async, Runtime, runtime::PausableRuntime};
 
 pub(crate) fn runtime(workers: usize) -> Runtime {
-    filch_linux::builder().workers(workers).build().expect("a runtime")
+    filch_linux::Builder::new().workers(workers).build().expect("a runtime")
 }
 
 /// A runtime whose clock can be stopped.
 pub(crate) fn pausable(workers: usize) -> PausableRuntime {
-    filch_linux::builder().workers(workers).build_pausable().expect("a runtime")
+    filch_linux::Builder::new().workers(workers).build_pausable().expect("a runtime")
 }
 
 /// Two sockets that are connected to each other, in the current runtime.

@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use filch_linux::{
-    Builder, PausableRuntime,
+    Builder,
     fs::{self, Way},
+    runtime::PausableRuntime,
 };
 
 use super::os_common::{scratch, watchdog};
@@ -17,7 +18,7 @@ pub(crate) fn ways() -> Vec<Way> {
 
 /// A builder of a runtime that reads files this way.
 pub(crate) fn builder(way: Way) -> Builder {
-    let builder = filch_linux::builder().workers(2);
+    let builder = filch_linux::Builder::new().workers(2);
     #[cfg(feature = "io-uring")]
     return builder.io_uring(way == Way::Ring);
     #[cfg(not(feature = "io-uring"))]

@@ -37,7 +37,7 @@ impl Drop for Scratch {
 /// Waits until the condition holds, and yields meanwhile; the watchdog limits the time.
 pub(crate) async fn until(mut condition: impl FnMut() -> bool) {
     while !condition() {
-        filch_linux::yield_now().await;
+        filch_linux::task::yield_now().await;
         thread::yield_now();
     }
 }

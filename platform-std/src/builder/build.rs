@@ -1,12 +1,13 @@
 //! How a runtime is built.
 
 use core::any::TypeId;
-use std::io;
+use std::{io, sync::Arc};
 
-use filch::{Scheduler, WorkerId, WorkerSlot};
+use filch::{BuildError as ConfigError, Scheduler, WorkerId, WorkerSlot};
 
-use super::{Builder, WakeFn, workers::default_workers};
+use super::{Builder, Opaque, workers::default_workers};
 use crate::{
+    context::{Handle, Within},
     error::BuildError,
     fork,
     host::Host,
@@ -14,9 +15,11 @@ use crate::{
     local::{LocalRuntime, LocalRuntimeOn},
     pausable::Pausable,
     pool::Pools,
-    runtime::{Runtime, RuntimeOn, Shared},
+    shared::Shared,
     stable::{self, Kind},
     thread_config::{self, Dress, Places},
+    thread_hooks::{Around, ThreadHooks, ThreadRole},
+    threaded::{Runtime, RuntimeOn},
 };
 
 impl Builder {
@@ -26,7 +29,7 @@ impl Builder {
     /// [`BuildError`]. Threads that were started have ended by the return.
     ///
     /// ```
-    /// use filch_std::{Builder, Futex, LocalRuntime, LocalRuntimeOn, Pausable, Runtime, RuntimeOn};
+    /// use filch_std::{Builder, LocalRuntime, Runtime, runtime::{Futex, LocalRuntimeOn, Pausable, RuntimeOn}};
     /// let options = Runtime::builder().workers(1);
     /// let runtime: Runtime = options.clone().build()?; // as `build_on::<Futex>()`
     /// assert_eq!(runtime.block_on(async { 7 }), 7);
@@ -38,7 +41,7 @@ impl Builder {
     /// let stopped: LocalRuntimeOn<Pausable> = options.clone().build_local_pausable()?;
     /// stopped.block_on(async { filch_std::time::pause() });
     /// # let _ = (options.clone().build_on::<Futex>()?, options.build_local_on::<Futex>()?);
-    /// # Ok::<(), filch_std::BuildError>(())
+    /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
     pub fn build(self) -> Result<Runtime, BuildError> {
         self.build_on()
@@ -82,7 +85,7 @@ impl Builder {
     /// Builds a runtime of one thread, the calling one, over futexes (condition variables where there are none).
     ///
     /// # Errors
-    /// [`BuildError`]; [`TooManyWorkers`](BuildError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
+    /// [`BuildError`]; [`TooManyWorkers`](ConfigError::TooManyWorkers) if [`workers`](Self::workers) says more than one. The
     /// environment variable `FILCH_WORKERS` is of no account.
     pub fn build_local(self) -> Result<LocalRuntime, BuildError> {
         self.build_local_on()
@@ -115,8 +118,8 @@ impl Builder {
     ) -> Result<LocalRuntimeOn<H>, BuildError> {
         match (self.workers, self.room) {
             (None | Some(1), 0 | 1) => {}
-            (Some(0), _) => return Err(BuildError::ZeroWorkers),
-            _ => return Err(BuildError::TooManyWorkers(1)),
+            (Some(0), _) => return Err(ConfigError::ZeroWorkers.into()),
+            _ => return Err(ConfigError::TooManyWorkers(1).into()),
         }
         self.begin()?;
         self = self.spares(0);
@@ -124,7 +127,7 @@ impl Builder {
             // The outermost wait is the runtime's loop.
             self.config = self.config.nesting(depth.saturating_add(1));
         }
-        let on_wake = self.on_wake.take().map(|WakeFn(f)| f);
+        let on_wake = self.on_wake.take().map(|Opaque(f)| f);
         let runtime = self.prepare(1)?;
         prepare(&runtime).map_err(BuildError::Host)?;
         LocalRuntimeOn::enter(runtime, on_wake)
@@ -153,8 +156,8 @@ impl Builder {
         let most = (usize::from(WorkerId::MAX) + 1).saturating_sub(usize::from(self.spares));
         let workers = self.workers.map_or_else(|| default_workers(most), Ok)?;
         match self.room.max(workers) {
-            _ if workers == 0 => Err(BuildError::ZeroWorkers),
-            n if n > most => Err(BuildError::TooManyWorkers(most)),
+            _ if workers == 0 => Err(ConfigError::ZeroWorkers.into()),
+            n if n > most => Err(ConfigError::TooManyWorkers(most).into()),
             n => Ok((workers, n)),
         }
     }
@@ -178,16 +181,25 @@ impl Builder {
             None => self.make(kind)?,
         };
         let platform = shared.executor.platform();
+        let runtime = RuntimeOn::over(shared);
+        let here = *runtime.handle();
+        let around = self
+            .around_worker
+            .map(|Opaque(around)| -> Around { Arc::new(move |body| around(here, body)) });
         let dress = Dress {
             name: self.name,
             namer: self.namer,
             places,
             stack: self.stack,
             on_long_poll: self.on_long_poll,
-            hooks: self.hooks,
+            hooks: ThreadHooks { around_worker: around, ..self.hooks },
         };
         let of_pool = Dress { on_long_poll: None, ..dress.clone() };
-        platform.set_pools(Pools::new(self.blocking, self.keep_alive, of_pool));
+        let within: Around = Arc::new(move |body| {
+            let _within = Within::new(here);
+            body();
+        });
+        platform.set_pools(Pools::new(self.blocking, self.keep_alive, of_pool, within));
         platform.dress(dress);
         platform.resizes.allow(false);
         #[cfg(feature = "metrics")]
@@ -203,8 +215,7 @@ impl Builder {
             platform.sinks.follow(slots, self.tasks);
             platform.sinks.hooked.set(self.task_hooks);
         }
-        let runtime = RuntimeOn::over(shared);
-        runtime.handle().0.fall.begin(self.unhandled);
+        here.0.fall.begin(self.unhandled);
         #[cfg(feature = "observe")]
         platform.record(runtime.shared().kind.records).map_err(BuildError::Thread)?;
         Ok(runtime)
@@ -235,5 +246,31 @@ impl Builder {
         let slots = (0..kind.slots).map(|_| WorkerSlot::new()).collect();
         let executor = Scheduler::over(Hosted::new(host, kind.slots), self.config, slots)?;
         Ok(Shared::leak(executor, kind))
+    }
+}
+
+#[doc(hidden)]
+impl Builder {
+    /// Calls `f` in each thread that is started for a worker, with what the thread does as a worker, from its beginning to its end: for code
+    /// that has the thread in a context of its own for as long as a call lasts. The runtime's handle may be used; the thread is in the
+    /// runtime only inside of that call. If `f` panics or has not called it, the thread does it afterwards.
+    pub fn around_worker(
+        mut self,
+        f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
+    ) -> Self {
+        self.around_worker = Some(Opaque(Arc::new(f)));
+        self
+    }
+
+    /// As [`on_thread_start`](Self::on_thread_start) and [`on_thread_stop`](Self::on_thread_stop), with what the thread is for; `None` for one of
+    /// the host, such as tokio's.
+    pub fn on_threads(
+        mut self,
+        start: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+        stop: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
+    ) -> Self {
+        self.hooks.start = Some(Arc::new(start));
+        self.hooks.stop = Some(Arc::new(stop));
+        self
     }
 }

@@ -6,7 +6,7 @@ use crate::{
     host::{Futex, Host},
     local::LocalRuntimeOn,
     pausable::Pausable,
-    runtime::RuntimeOn,
+    threaded::RuntimeOn,
 };
 
 /// The options of a runtime, of this crate or of one with a host of its own. Hidden, and outside the stability promise.
@@ -50,5 +50,35 @@ impl RuntimeBuilder for Builder {
 
     fn build_local_on<H: Host>(self) -> Result<LocalRuntimeOn<H>, BuildError> {
         self.build_local_on()
+    }
+}
+
+impl<H: HasBuilder> RuntimeOn<H> {
+    /// A runtime with the defaults.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn new() -> Result<Self, BuildError> {
+        H::Builder::default().build_on()
+    }
+
+    /// The options.
+    pub fn builder() -> H::Builder {
+        H::Builder::default()
+    }
+}
+
+impl<H: HasBuilder> LocalRuntimeOn<H> {
+    /// A runtime with the defaults.
+    ///
+    /// # Errors
+    /// [`BuildError`].
+    pub fn new() -> Result<Self, BuildError> {
+        H::Builder::default().build_local_on()
+    }
+
+    /// The options, for [`Builder::build_local`](crate::Builder::build_local).
+    pub fn builder() -> H::Builder {
+        H::Builder::default()
     }
 }

@@ -45,7 +45,7 @@ where
 /// Whether the thread is still in that runtime: in a run it may have entered another.
 #[inline(always)]
 fn is_current(runtime: Handle) -> bool {
-    context::current().is_some_and(|current| core::ptr::eq(current.0, runtime.0))
+    context::current() == Some(runtime)
 }
 
 /// As [`try_join_open`], in a new run on this runtime. `moved`: the closures have left their thread already.
@@ -59,7 +59,7 @@ where
     RA: Send,
     RB: Send,
 {
-    runtime.fork(|fork| match moved {
+    super::fork(runtime, None, |fork| match moved {
         true => join::<true, _, _, _, _>(runtime, fork, a, b),
         false => join::<false, _, _, _, _>(runtime, fork, a, b),
     })

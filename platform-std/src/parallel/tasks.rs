@@ -2,10 +2,10 @@
 
 use core::{future::Future, ops::Range};
 
-use filch::{JoinError, JoinHandle};
+use filch::{JoinError, JoinHandle, SpawnError};
 
 use super::{Fork, ForkOptions, Scope, here, inside};
-use crate::{SpawnError, consume_budget, context::expect_current};
+use crate::{context::expect_current, coop::consume_budget};
 
 /// [`for_each`](super::for_each) for tasks: it takes turns with the other tasks of its worker,
 /// however long the loop is.
@@ -90,7 +90,7 @@ where
     R: Send + 'static,
 {
     let handle = expect_current();
-    handle.spawn(async move { handle.fork(f) })
+    handle.spawn(async move { super::fork(handle, None, f) })
 }
 
 /// As [`offload`], with a class, and on some workers only: see [`ForkOptions`].
@@ -102,7 +102,7 @@ where
 /// If the calling thread is in no runtime.
 ///
 /// ```
-/// use filch_std::{Class, ForkOptions, parallel};
+/// use filch_std::{parallel::{self, ForkOptions}, task::Class};
 /// let runtime = filch_std::Runtime::new().unwrap();
 /// let sorted = runtime.block_on(async {
 ///     let mut numbers: Vec<u64> = (0..1_000).rev().collect();
@@ -125,7 +125,7 @@ where
     R: Send + 'static,
 {
     let handle = expect_current();
-    handle.spawn_with(options.task(), async move { handle.fork_with(options, f) })
+    handle.spawn_with(options.task(), async move { super::fork(handle, Some(options), f) })
 }
 
 /// [`join`](super::join) for tasks: both closures run as a separate fork-join run, and the caller's

@@ -8,7 +8,11 @@ use core::{
     task::Poll,
 };
 
-use filch_std::{Class, Handle, JoinSet, Runtime, TaskOptions, WorkerId, shield, yield_now};
+use filch_std::{
+    Handle, Runtime, TaskOptions,
+    runtime::WorkerId,
+    task::{Class, JoinSet, shield, yield_now},
+};
 use filch_test_support::{Flag, watchdog};
 use record::{named, record, spawned_at};
 
@@ -104,15 +108,16 @@ fn the_place_is_the_callers() {
         lines.push((line!() + 1, "task"));
         wait.push(filch_std::spawn(async {}));
         lines.push((line!() + 1, "task"));
-        wait.push(filch_std::try_spawn(async {}).unwrap());
+        wait.push(filch_std::spawn_with(TaskOptions::new(), async {}).unwrap());
         lines.push((line!() + 1, "task"));
         wait.push(handle.spawn(async {}));
         lines.push((line!() + 1, "task"));
-        wait.push(handle.try_spawn(async {}).unwrap());
+        wait.push(handle.spawn_with(TaskOptions::new(), async {}).unwrap());
+        let pinned = |options: TaskOptions| options.pinned(WorkerId::new(0));
         lines.push((line!() + 1, "task"));
-        wait.push(filch_std::spawn_pinned(WorkerId::new(0), async {}).unwrap());
+        wait.push(filch_std::spawn_with(pinned(TaskOptions::new()), async {}).unwrap());
         lines.push((line!() + 1, "task"));
-        wait.push(handle.spawn_pinned(WorkerId::new(0), async {}).unwrap());
+        wait.push(handle.spawn_with(pinned(TaskOptions::new()), async {}).unwrap());
         lines.push((line!() + 1, "local"));
         wait.push(filch_std::spawn_local(async {}).unwrap());
         lines.push((line!() + 1, "local"));
@@ -124,7 +129,7 @@ fn the_place_is_the_callers() {
         lines.push((line!() + 1, "blocking"));
         wait.push(handle.spawn_blocking(|| ()));
         lines.push((line!() + 1, "blocking"));
-        wait.push(filch_std::spawn_blocking_with(TaskOptions::new(), || ()).unwrap());
+        wait.push(handle.spawn_blocking_with(TaskOptions::new(), || ()).unwrap());
         let mut set = JoinSet::new();
         lines.push((line!() + 1, "task"));
         set.spawn(async {});
@@ -138,7 +143,8 @@ fn the_place_is_the_callers() {
         }
         lines
     };
-    let lines = runtime.handle().spawn_pinned(WorkerId::new(0), spawns).unwrap();
+    let lines =
+        runtime.handle().spawn_with(TaskOptions::new().pinned(WorkerId::new(0)), spawns).unwrap();
     let lines = runtime.block_on(lines).unwrap();
     assert_eq!(lines.len(), 15);
     for (line, kind) in lines {

@@ -9,7 +9,9 @@ use core::{
 };
 use std::thread;
 
-use filch_linux::{BuildError, Runtime, TaskOptions, sleep, spawn_with, yield_now};
+use filch_linux::{
+    Runtime, TaskOptions, runtime::BuildError, spawn_with, task::yield_now, time::sleep,
+};
 
 #[track_caller]
 fn spawn(name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
@@ -38,7 +40,7 @@ async fn spins() {
 
 fn main() -> Result<(), BuildError> {
     console_subscriber::init();
-    let runtime: Runtime = filch_linux::builder().workers(2).build()?;
+    let runtime: Runtime = filch_linux::Builder::new().workers(2).build()?;
     runtime.block_on(async {
         spawn("ticks", ticks());
         spawn("blocks", blocks());

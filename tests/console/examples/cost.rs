@@ -7,7 +7,7 @@
 use core::{future::Future, time::Duration};
 use std::{env, time::Instant};
 
-use filch_linux::{Runtime, yield_now};
+use filch_linux::{Runtime, task::yield_now};
 
 const ROUNDS: usize = 10;
 const TASKS: u32 = 1000;
@@ -49,7 +49,8 @@ fn main() {
         // Not the port of a console that is in use.
         console_subscriber::ConsoleLayer::builder().server_addr(([127, 0, 0, 1], 0)).init();
     }
-    let runtime: Runtime = filch_linux::builder().workers(1).build().expect("a thread can start");
+    let runtime: Runtime =
+        filch_linux::Builder::new().workers(1).build().expect("a thread can start");
     let yields = best(&runtime, yield_many) / (TASKS * YIELDS);
     println!("yield: {yields:?}");
     println!("spawn and join: {:?}", best(&runtime, spawn_join) / SPAWNS);

@@ -13,7 +13,7 @@ use console_api::{
     tasks::{Stats, Task},
 };
 use console_subscriber::{ConsoleLayer, ServerAddr};
-use filch_linux::{Runtime, TaskOptions, yield_now};
+use filch_linux::{Runtime, TaskOptions, task::yield_now};
 use filch_test_support::{Flag, watchdog};
 use tracing_subscriber::{layer::SubscriberExt, registry::Registry, util::SubscriberInitExt};
 
@@ -109,7 +109,7 @@ fn a_console_sees_tasks_polls_wakes_and_lost_wakers() {
         .spawn();
     Registry::default().with(layer).init();
 
-    let runtime: Runtime = filch_linux::builder().workers(2).build().unwrap();
+    let runtime: Runtime = filch_linux::Builder::new().workers(2).build().unwrap();
     let handle = *runtime.handle();
     let flag = Flag::new();
     let named = |name| TaskOptions::new().name(name);
@@ -122,8 +122,9 @@ fn a_console_sees_tasks_polls_wakes_and_lost_wakers() {
     let line = line!() + 1;
     let waiting = handle.spawn_with(TaskOptions::new().name("waits"), flag.wait()).unwrap();
     let lost = handle.spawn_with(named("loses"), loses_its_waker()).unwrap();
-    let sleeps = handle
-        .spawn_with(named("sleeps"), async { filch_linux::sleep(Duration::from_millis(1)).await });
+    let sleeps = handle.spawn_with(named("sleeps"), async {
+        filch_linux::time::sleep(Duration::from_millis(1)).await
+    });
     let computes = handle.spawn_blocking_with(named("computes"), || 7).unwrap();
     runtime.block_on(async {
         yields.await.unwrap();

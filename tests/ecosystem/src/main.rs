@@ -8,7 +8,7 @@ mod servers;
 use core::{error::Error, fmt::Debug, future::Future, pin::Pin, time::Duration};
 use std::{env, panic, process::ExitCode};
 
-use filch_linux::timeout;
+use filch_linux::{TaskOptions, time::timeout};
 
 /// Of one program: its crate did what it should.
 type Done = Result<(), Box<dyn Error + Send + Sync>>;
@@ -52,13 +52,16 @@ fn run(row: &Row, tokio: bool) -> ! {
             std::process::exit(ASKS_FOR_TOKIO.into());
         }
     }));
-    let runtime = filch_linux::builder().workers(2).tokio(tokio).build().expect("a runtime");
+    let runtime = filch_linux::Builder::new().workers(2).tokio(tokio).build().expect("a runtime");
     // Futures that are not `Send` are polled by a local task, the others by a worker too.
     let test = row.test;
-    let pinned = runtime.handle().spawn_pinned(filch_linux::WorkerId::new(0), async move {
-        let local = filch_linux::spawn_local(timeout(LIMIT, test()));
-        local.expect("from a pinned task").await
-    });
+    let pinned = runtime.handle().spawn_with(
+        TaskOptions::new().pinned(filch_linux::runtime::WorkerId::new(0)),
+        async move {
+            let local = filch_linux::spawn_local(timeout(LIMIT, test()));
+            local.expect("from a pinned task").await
+        },
+    );
     let outcome = runtime.block_on(pinned.expect("there is such a worker"));
     let status = match outcome {
         Ok(Ok(Ok(Ok(())))) => 0,

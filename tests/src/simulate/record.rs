@@ -23,7 +23,7 @@ use filch::{
     Event, Instant, Panic, PanicVtable, Platform, Reactor, Scheduler, WorkerId,
     atomic::{AtomicBool, AtomicU32, Ordering},
 };
-use filch_std::{Futex, Host};
+use filch_std::runtime::{Futex, Host};
 
 use super::{
     Failure, Options, Report,

@@ -4,7 +4,7 @@ use core::{sync::atomic::Ordering::SeqCst, time::Duration};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use filch_conformance::Port;
-use filch_std::{Futex, Host};
+use filch_std::runtime::{Futex, Host};
 
 use crate::{
     NO_NETS, contracts,
@@ -60,7 +60,7 @@ const ONCE: &str = "FAIL a poll runs once under guard";
 #[test]
 fn late_deadlines_are_seen() {
     is_seen(Fault::Late, &[LATE]);
-    is_seen_on::<filch_linux::Linux, 2>(Fault::ListensLate, &[LATE]);
+    is_seen_on::<filch_linux::runtime::Linux, 2>(Fault::ListensLate, &[LATE]);
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::{
 
 use filch::{Config, Executor, Instant, Platform, TaskPool, WorkerId};
 use filch_conformance::{Hostile, Port, Suite};
-use filch_std::{Futex, Host};
+use filch_std::runtime::{Futex, Host};
 
 use crate::threads::{Hook, Hooked, Threads};
 
@@ -101,17 +101,17 @@ fn the_futex_host_conforms_when_it_is_hostile() {
 
 #[test]
 fn the_linux_host_conforms() {
-    conforms(Threads::<filch_linux::Linux>::new(), port(), NO_NETS);
+    conforms(Threads::<filch_linux::runtime::Linux>::new(), port(), NO_NETS);
 }
 
 #[test]
 fn the_linux_host_conforms_with_the_default_configuration() {
-    default_configuration::<filch_linux::Linux>();
+    default_configuration::<filch_linux::runtime::Linux>();
 }
 
 #[test]
 fn the_linux_host_conforms_when_it_is_hostile() {
-    hostile::<filch_linux::Linux>();
+    hostile::<filch_linux::runtime::Linux>();
 }
 
 // Of its locks a signal handler takes one for reading, which is written while no worker is online: so signals may be the
@@ -119,15 +119,15 @@ fn the_linux_host_conforms_when_it_is_hostile() {
 
 #[test]
 fn the_polling_host_conforms() {
-    conforms(Threads::<filch_io::Polling>::new(), port(), NO_NETS);
+    conforms(Threads::<filch_io::runtime::Polling>::new(), port(), NO_NETS);
 }
 
 #[test]
 fn the_polling_host_conforms_with_the_default_configuration() {
-    default_configuration::<filch_io::Polling>();
+    default_configuration::<filch_io::runtime::Polling>();
 }
 
 #[test]
 fn the_polling_host_conforms_when_it_is_hostile() {
-    hostile::<filch_io::Polling>();
+    hostile::<filch_io::runtime::Polling>();
 }

@@ -7,7 +7,7 @@ use filch::{
     Event, Instant, Panic, Platform, Reactor, StartError, WorkerEntry, WorkerId, atomic::AtomicU32,
 };
 use filch_conformance::{Hostile, Port};
-use filch_std::Host;
+use filch_std::runtime::Host;
 
 /// A signal handler runs in program order with its thread, so a signal at any point needs nothing
 /// more than this.
@@ -82,7 +82,7 @@ unsafe impl<H: Host> Platform for Threads<H> {
         Ok(())
     }
     fn guard(&self, poll: &mut dyn FnMut()) -> Result<(), Panic> {
-        filch_std::contain(poll)
+        filch_std::internal::contain(poll)
     }
     fn relax(&self, _: u32) {
         thread::yield_now();

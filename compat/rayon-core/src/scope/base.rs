@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use filch_std::latch::CountLatch;
+use filch_std::internal::CountLatch;
 
 use crate::{
     broadcast::BroadcastContext,

@@ -10,7 +10,7 @@ use std::{
     os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
 };
 
-use filch_linux::Direction;
+use filch_linux::io::Direction;
 
 use super::{
     Interest, Ready,

@@ -13,7 +13,7 @@ use std::{
 };
 
 use filch::io::Event;
-use filch_linux::{Async, Direction};
+use filch_linux::{Async, io::Direction};
 
 use super::{Interest, ReadBuf, Ready};
 use crate::{

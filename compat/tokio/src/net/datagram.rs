@@ -29,7 +29,7 @@ macro_rules! datagram {
             cx: &mut ::core::task::Context<'_>,
             buf: &[u8],
         ) -> ::core::task::Poll<::std::io::Result<usize>> {
-            self.io.poll_io(cx, ::filch_linux::Direction::Write, |io| io.send(buf))
+            self.io.poll_io(cx, ::filch_linux::io::Direction::Write, |io| io.send(buf))
         }
 
         /// As `send`, if that does not block.
@@ -63,7 +63,7 @@ macro_rules! datagram {
             use ::std::os::fd::AsFd;
             let flags = ::rustix::net::RecvFlags::empty();
             self.io
-                .poll_io(cx, ::filch_linux::Direction::Read, |io| {
+                .poll_io(cx, ::filch_linux::io::Direction::Read, |io| {
                     $crate::io::source::receive(io.as_fd(), buf, flags)
                 })
                 .map_ok(drop)

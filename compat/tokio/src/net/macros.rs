@@ -78,7 +78,7 @@ macro_rules! poll_ready {
             &self,
             cx: &mut ::core::task::Context<'_>,
         ) -> ::core::task::Poll<::std::io::Result<()>> {
-            self.io.poll_ready(cx, ::filch_linux::Direction::$direction)
+            self.io.poll_ready(cx, ::filch_linux::io::Direction::$direction)
         }
     )*};
 }

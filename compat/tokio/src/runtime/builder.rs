@@ -11,7 +11,7 @@ use std::{
 };
 
 use filch_io::tokio::Companion;
-use filch_linux::{Linux, ThreadRole};
+use filch_linux::runtime::{Linux, ThreadRole};
 use slab::Slab;
 
 use super::{
@@ -346,7 +346,7 @@ impl Builder {
                     "\"TOKIO_WORKER_THREADS\" must be a number above zero, not {value:?}"
                 ))),
             },
-            Err(_) => Ok(filch_linux::available_workers()),
+            Err(_) => Ok(filch_linux::runtime::available_workers()),
         }
     }
 
@@ -358,7 +358,7 @@ impl Builder {
         let (start, stop) = (self.hooks.clone(), self.hooks.clone());
         // Not the runtime itself, which leads to the hooks of the threads beside it.
         let inner = Arc::downgrade(&handle.inner);
-        let builder = filch_linux::builder()
+        let builder = filch_linux::Builder::new()
             .workers(workers)
             .blocking_threads(self.blocking)
             .blocking_keep_alive(self.keep_alive)

@@ -9,7 +9,7 @@ use core::{
 
 use std::thread::AccessError;
 
-use filch_linux::{Host, Linux};
+use filch_linux::runtime::{Host, Linux};
 
 use super::Handle;
 use crate::task::{Id, coop};

@@ -13,7 +13,7 @@ use std::{
     time::Instant,
 };
 
-use filch_linux::TaskWait;
+use filch_linux::internal::TaskWait;
 use slab::Slab;
 
 use super::{
@@ -253,10 +253,10 @@ impl Driver<'_> {
     /// woken meanwhile.
     fn hear(handle: &Handle, signal: &Signal) -> bool {
         loop {
-            let linux = handle.filch().host::<filch_linux::Linux>();
-            let has_io = linux.is_some_and(filch_linux::Host::has_io);
+            let linux = handle.filch().host::<filch_linux::runtime::Linux>();
+            let has_io = linux.is_some_and(filch_linux::runtime::Host::has_io);
             // The reactor delivers what it has heard before it polls a task.
-            let Ok(turn) = handle.filch().try_spawn(async {}) else { return false };
+            let Ok(turn) = handle.filch().offer(async {}) else { return false };
             if signal.wait_for(turn).is_none() {
                 return true;
             }

@@ -9,7 +9,10 @@ use core::{
 };
 use std::sync::{Arc, Mutex, OnceLock};
 
-use filch_linux::{BlockingPool, Linux, TaskWait, Unserved};
+use filch_linux::{
+    internal::{BlockingPool, TaskWait, Unserved},
+    runtime::Linux,
+};
 use slab::Slab;
 
 use super::{
@@ -128,7 +131,7 @@ impl Handle {
         match &self.inner.scheduler {
             Some(scheduler) => scheduler.spawn(Box::pin(task)),
             None if self.inner.is_closed() => drop(task),
-            None => match self.filch().try_spawn(task) {
+            None => match self.filch().offer(task) {
                 Ok(spawned) => spawned.detach(),
                 // The runtime has ended meanwhile: the task is dropped, and so cancelled.
                 Err(refused) => drop(refused),

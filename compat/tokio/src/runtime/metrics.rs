@@ -96,13 +96,13 @@ impl RuntimeMetrics {
         assert!(worker < workers, "worker {worker} of {workers}");
     }
 
-    fn worker(&self, worker: usize) -> filch_linux::WorkerMetrics {
+    fn worker(&self, worker: usize) -> filch_linux::runtime::WorkerMetrics {
         let metrics = self.filch();
         let found = metrics.workers().find(|(id, _)| id.index() == worker);
         found.map(|(_, metrics)| metrics).unwrap_or_default()
     }
 
-    fn filch(&self) -> filch_linux::Metrics {
+    fn filch(&self) -> filch_linux::runtime::Metrics {
         self.handle.filch().metrics()
     }
 }

@@ -94,7 +94,7 @@ pub(crate) fn poll_filch<F: Future>(
     cx: &mut Context<'_>,
 ) -> Poll<F::Output> {
     let poll = poll_fn(|cx| future.as_mut().poll(cx));
-    pin!(filch_linux::unconstrained(poll)).poll(cx)
+    pin!(filch_linux::task::unconstrained(poll)).poll(cx)
 }
 
 /// Spends a unit, and keeps it for the next poll.

@@ -26,7 +26,7 @@ pub(crate) struct Clock {
     /// What learns of a new first timer; `None`: filch has the timers.
     queue: Option<Arc<Queue>>,
     /// filch's timers, and both clocks at one time.
-    filch: OnceLock<(filch_linux::Timers, filch_linux::Instant, StdInstant)>,
+    filch: OnceLock<(filch_linux::time::Timers, filch_linux::time::Instant, StdInstant)>,
     /// Closures that hold the clock.
     holds: AtomicUsize,
 }
@@ -62,7 +62,7 @@ impl Clock {
     }
 
     /// filch's runtime is there.
-    pub(crate) fn begin(&self, timers: filch_linux::Timers) {
+    pub(crate) fn begin(&self, timers: filch_linux::time::Timers) {
         let _ = self.filch.set((timers, timers.now(), StdInstant::now()));
     }
 
@@ -78,15 +78,15 @@ impl Clock {
     }
 
     /// filch's time when the system's clock shows `at`.
-    pub(crate) fn filch_time(&self, at: StdInstant) -> filch_linux::Instant {
+    pub(crate) fn filch_time(&self, at: StdInstant) -> filch_linux::time::Instant {
         let Some((_, zero, std_zero)) = self.filch.get() else {
             unreachable!("`begin` comes first")
         };
         match at.checked_duration_since(*std_zero) {
             Some(later) => *zero + later,
             None => {
-                let past = *zero - filch_linux::Instant::ZERO;
-                filch_linux::Instant::ZERO + past.saturating_sub(*std_zero - at)
+                let past = *zero - filch_linux::time::Instant::ZERO;
+                filch_linux::time::Instant::ZERO + past.saturating_sub(*std_zero - at)
             }
         }
     }

@@ -18,6 +18,7 @@ use crate::net::options::whole_seconds;
 /// let keepalive = Keepalive::new().idle(Duration::from_secs(60)).interval(Duration::from_secs(10)).count(3);
 /// assert_eq!(keepalive, keepalive.clone());
 /// ```
+#[must_use = "a connection has to be given it"]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Keepalive {
     idle: Option<Duration>,

@@ -14,7 +14,7 @@ use crate::{
 /// A TCP socket that accepts connections.
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use filch_io::net::{TcpListener, TcpStream};
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
 /// let addr = listener.local_addr()?;

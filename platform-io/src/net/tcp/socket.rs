@@ -3,7 +3,7 @@
 use core::{fmt, net::SocketAddr};
 use std::io;
 
-use filch_std::consume_budget;
+use filch_std::task::consume_budget;
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::net::{AddressFamily, SocketType, ipproto};
 use socket2::Socket;
@@ -21,7 +21,7 @@ use crate::{
 /// one of these by way of an [`OwnedFd`], and one that listens or is connected by way of the standard library's type.
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use filch_io::net::TcpSocket;
 /// let socket = TcpSocket::new_v4()?;
 /// socket.set_reuseport(true)?;
@@ -36,7 +36,7 @@ use crate::{
 /// Its options:
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use core::time::Duration;
 /// use filch_io::net::{Keepalive, TcpSocket};
 /// let socket = TcpSocket::new_v4()?;

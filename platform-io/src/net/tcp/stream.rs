@@ -14,10 +14,10 @@ use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 /// an earlier one.
 ///
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
-/// [`filch_std::consume_budget`].
+/// [`filch_std::task::consume_budget`].
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use std::{io::{IoSlice, IoSliceMut}, net::Shutdown};
 /// use filch_io::net::{TcpListener, TcpStream};
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;
@@ -52,7 +52,7 @@ use crate::{async_fd::Async, net::addrs::ToSocketAddrs};
 /// Its options:
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use core::time::Duration;
 /// use filch_io::net::{Keepalive, TcpListener, TcpStream};
 /// let listener = TcpListener::bind("127.0.0.1:0").await?;

@@ -8,6 +8,7 @@ use std::{
 /// The process that connected or listens at the other end, as the kernel recorded it then:
 /// [`UnixStream::peer_cred`](super::UnixStream::peer_cred).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct UCred {
     /// Effective user.
     pub uid: u32,

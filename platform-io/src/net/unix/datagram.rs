@@ -11,7 +11,7 @@ use std::{
     path::Path,
 };
 
-use filch_std::consume_budget;
+use filch_std::task::consume_budget;
 use rustix::{
     io::Errno,
     net::{RecvFlags, SocketType},
@@ -33,10 +33,10 @@ use crate::{
 ///
 /// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
 /// send and to receive. An operation that is ready at once spends the task's budget, see
-/// [`filch_std::consume_budget`].
+/// [`filch_std::task::consume_budget`].
 ///
 /// ```
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// let (a, b) = filch_io::net::UnixDatagram::pair()?;
 /// a.send(b"one").await?;
 /// a.send(b"two").await?;
@@ -52,7 +52,7 @@ use crate::{
 /// ```
 /// # let dir = std::env::temp_dir().join(format!("filch-doc-datagram-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// use core::future::poll_fn;
 /// use std::{net::Shutdown, os::unix::net::SocketAddr};
 /// use filch_io::net::UnixDatagram;

@@ -19,7 +19,7 @@ use crate::{
 /// Dropping it closes the socket. The file stays: see [the module](super).
 ///
 /// ```
-/// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+/// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
 /// # let dir = std::env::temp_dir().join(format!("filch-doc-{}", std::process::id()));
 /// # std::fs::create_dir_all(&dir)?;
 /// # let path = dir.join("socket");
@@ -71,7 +71,7 @@ impl UnixListener {
     /// name in the text; the calling thread is in no runtime.
     ///
     /// ```
-    /// # filch_io::builder().workers(1).build().unwrap().block_on(async {
+    /// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {
     /// use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
     /// # let name = format!("filch-doc-{}", std::process::id());
     /// let listener = filch_io::net::UnixListener::bind_addr(&SocketAddr::from_abstract_name(&name)?)?;

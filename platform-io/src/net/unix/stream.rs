@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use filch_std::consume_budget;
+use filch_std::task::consume_budget;
 use rustix::{fd::OwnedFd, io::Errno, net::SocketType};
 
 use super::{
@@ -27,10 +27,10 @@ use crate::{
 /// replaces an earlier one.
 ///
 /// No write raises `SIGPIPE`. An operation that is ready at once spends the task's budget, see
-/// [`filch_std::consume_budget`].
+/// [`filch_std::task::consume_budget`].
 ///
 /// ```
-/// # filch_io::builder().build().unwrap().block_on(async {
+/// # filch_io::Builder::new().build().unwrap().block_on(async {
 /// use std::{io::{IoSlice, IoSliceMut}, net::Shutdown};
 /// use filch_io::net::unix::{UCred, UnixStream};
 /// let (a, b) = UnixStream::pair()?; // or `connect` to a listener

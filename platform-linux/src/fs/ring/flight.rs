@@ -10,11 +10,11 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use filch_std::budgeted;
+use filch_std::task::budgeted;
 use rustix::io::Errno;
 
 use super::{super::operation::Operation, Ring, Started};
-use crate::Linux;
+use crate::runtime::Linux;
 
 /// What the ring and the future share.
 ///

@@ -20,14 +20,14 @@ use std::{
 };
 
 use filch::atomic::{AtomicBool, AtomicUsize, Ordering};
-use filch_std::{Handle, contain};
+use filch_std::{Handle, internal::contain};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::io::Errno;
 use slab::Slab;
 
 use self::flight::{Land, Perform};
 use super::operation::Operation;
-use crate::{Linux, poller::RINGS};
+use crate::{poller::RINGS, runtime::Linux};
 
 /// Entries for operations that the kernel has not taken: each is taken at once, unless it is short of memory.
 const ENTRIES: u32 = 8;
@@ -486,7 +486,7 @@ mod tests {
     fn a_full_submission_queue_is_handed_over_first() {
         let _watchdog = filch_test_support::watchdog();
         let file = Arc::new(std::fs::File::open("/proc/self/exe").unwrap());
-        crate::builder().workers(1).build().unwrap().block_on(async {
+        crate::Builder::new().workers(1).build().unwrap().block_on(async {
             let (linux, ring) = (linux(), linux().rings.ring());
             {
                 let mut state = ring.state();
@@ -509,7 +509,7 @@ mod tests {
         let (reader, writer) = rustix::pipe::pipe().unwrap();
         let file = Arc::new(std::fs::File::from(reader));
         let read = || Read { at: None, ..read(&file, 8) };
-        let runtime = crate::builder().workers(1).build().unwrap();
+        let runtime = crate::Builder::new().workers(1).build().unwrap();
         let mut flights = runtime.block_on(async {
             let linux = linux();
             let mut flights: Vec<_> =
@@ -525,7 +525,7 @@ mod tests {
                 });
                 Poll::Ready(())
             });
-            filch_std::unconstrained(start).await;
+            filch_std::task::unconstrained(start).await;
             assert_eq!((flights.len(), refused), (ROOM, 50));
             assert!(linux.rings.are_busy());
             flights

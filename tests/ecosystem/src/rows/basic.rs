@@ -9,7 +9,10 @@ use core::{
 };
 use std::sync::Arc;
 
-use filch_linux::{JoinSet, spawn, spawn_blocking, yield_now};
+use filch_linux::{
+    spawn, spawn_blocking,
+    task::{JoinSet, yield_now},
+};
 use futures::{SinkExt, StreamExt};
 
 use super::row;
@@ -24,7 +27,12 @@ pub(super) fn rows() -> Vec<Row> {
         row!("async-stream", "`stream!`", async_stream, ""),
         row!("async-trait", "trait object", async_trait, ""),
         row!("backon", "retries, with this runtime's sleep", backon_ours, ""),
-        row!("backon", "retries, with its own sleep", backon_own, "`.sleep(filch_linux::sleep)`"),
+        row!(
+            "backon",
+            "retries, with its own sleep",
+            backon_own,
+            "`.sleep(filch_linux::time::sleep)`"
+        ),
         row!("bytes", "buffers between tasks", bytes, ""),
         row!(
             "crossbeam",
@@ -41,7 +49,7 @@ pub(super) fn rows() -> Vec<Row> {
             "futures-timer",
             "delay",
             futures_timer,
-            "has a thread of its own; `filch_linux::sleep` has none"
+            "has a thread of its own; `filch_linux::time::sleep` has none"
         ),
         row!("governor", "rate limiter", governor, ""),
         row!("moka", "`future::Cache`", moka, ""),
@@ -54,7 +62,7 @@ pub(super) fn rows() -> Vec<Row> {
             "with filch's `rayon-core`: on the same threads"
         ),
         row!("tower", "`ServiceBuilder`, concurrency limit", tower_limit, ""),
-        row!("tower", "timeout", tower_timeout, "`filch_linux::timeout` around the call"),
+        row!("tower", "timeout", tower_timeout, "`filch_linux::time::timeout` around the call"),
         row!(
             "tracing",
             "spans across awaits, on several workers",
@@ -66,7 +74,7 @@ pub(super) fn rows() -> Vec<Row> {
             "deadpool",
             "pool, with a timeout of its own",
             deadpool,
-            "`filch_linux::timeout` around `get`"
+            "`filch_linux::time::timeout` around `get`"
         ),
         row!("bb8", "pool", bb8, "deadpool"),
     ]
@@ -187,7 +195,7 @@ async fn backon_ours() -> Done {
     use backon::{ExponentialBuilder, Retryable};
     let count = AtomicUsize::new(0);
     let fast = ExponentialBuilder::default().with_min_delay(Duration::from_millis(1));
-    let tried = (|| fails_twice(&count)).retry(fast).sleep(filch_linux::sleep).await?;
+    let tried = (|| fails_twice(&count)).retry(fast).sleep(filch_linux::time::sleep).await?;
     equal(tried, 2)
 }
 
@@ -281,7 +289,7 @@ async fn futures_concurrency() -> Done {
     use futures_concurrency::prelude::*;
     let (a, b) = (spawn(async { 1 }), spawn(async { 2 })).join().await;
     let late = async {
-        filch_linux::sleep(Duration::from_secs(60)).await;
+        filch_linux::time::sleep(Duration::from_secs(60)).await;
         0
     };
     let first = (late, async { 3 }).race().await;

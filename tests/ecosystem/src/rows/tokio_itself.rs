@@ -37,7 +37,7 @@ pub(super) fn rows() -> Vec<Row> {
             "tokio-stream",
             "`timeout`, `IntervalStream`",
             stream_of_time,
-            "`filch_linux::timeout` around `next`"
+            "`filch_linux::time::timeout` around `next`"
         ),
         row!(
             "actix-rt",

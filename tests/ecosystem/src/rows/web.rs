@@ -29,7 +29,12 @@ pub(super) fn rows() -> Vec<Row> {
         row!("axum", "`axum::serve`", served_by_axum, "a `Router` served by hyper"),
         row!("axum", "WebSocket; client: tokio-tungstenite", web_socket, "async-tungstenite"),
         row!("axum-server", "`bind`, `serve`", axum_server, "a `Router` served by hyper"),
-        row!("tower-http", "`TimeoutLayer`", tower_http, "`filch_linux::timeout` in the handler"),
+        row!(
+            "tower-http",
+            "`TimeoutLayer`",
+            tower_http,
+            "`filch_linux::time::timeout` in the handler"
+        ),
     ]
 }
 

@@ -22,7 +22,9 @@ use std::{
 
 use fastrand::Rng;
 use filch_std::{
-    Handle, JoinHandle, SpawnError, TaskOptions, WorkerId, shield, unconstrained, yield_now,
+    Handle, JoinHandle, TaskOptions,
+    runtime::WorkerId,
+    task::{SpawnError, shield, unconstrained, yield_now},
 };
 
 use crate::{
@@ -124,9 +126,11 @@ impl Ctx {
         F: Future<Output = Output> + Send + 'static,
     {
         settle(match way {
-            Way::Plain => self.handle.try_spawn(future),
+            Way::Plain => self.handle.offer(future),
             Way::Named => self.handle.spawn_with(TaskOptions::new().name(kind.name()), future),
-            Way::Pinned(worker) => self.handle.spawn_pinned(worker, future),
+            Way::Pinned(worker) => {
+                self.handle.spawn_with(TaskOptions::new().pinned(worker), future)
+            }
         })
     }
 }
@@ -153,7 +157,7 @@ async fn yields(rng: &mut Rng) {
             0 => unconstrained(yield_now()).await,
             1 => {
                 for _ in 0..rng.u8(..200) {
-                    filch_std::consume_budget().await;
+                    filch_std::task::consume_budget().await;
                 }
             }
             _ => yield_now().await,

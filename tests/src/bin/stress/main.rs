@@ -30,7 +30,7 @@ use std::{
 };
 
 use fastrand::Rng;
-use filch_std::{Handle, Runtime, WorkerMetrics};
+use filch_std::{Handle, Runtime, runtime::WorkerMetrics};
 
 use crate::{
     foreign::{Control, Pace},
@@ -249,7 +249,7 @@ impl Figures {
     }
 }
 
-fn build(options: &Options, rng: &mut Rng) -> Result<Runtime, filch_std::BuildError> {
+fn build(options: &Options, rng: &mut Rng) -> Result<Runtime, filch_std::runtime::BuildError> {
     let mut builder =
         Runtime::builder().workers(options.workers.into()).watchdog(None).park_timeout(None);
     // The other options vary, but repeat, so that a runtime's memory is reused.

@@ -13,7 +13,7 @@ use core::{
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use fastrand::Rng;
-use filch_std::{AbortHandle, JoinError, JoinHandle};
+use filch_std::{JoinError, JoinHandle, task::AbortHandle};
 
 use crate::accounts::{Asked, Kind, ON_PURPOSE, Output, violation};
 

@@ -7,7 +7,7 @@ use core::{
 };
 use std::{io, net};
 
-use filch_linux::Direction;
+use filch_linux::io::Direction;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use super::stream::TcpStream;

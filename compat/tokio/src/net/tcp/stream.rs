@@ -7,7 +7,7 @@ use core::{
 };
 use std::{io, net, os::fd::AsFd};
 
-use filch_linux::Direction;
+use filch_linux::io::Direction;
 use rustix::net::RecvFlags;
 use socket2::SockRef;
 

@@ -3,7 +3,7 @@
 use core::task::{Context, Poll};
 use std::{io, net::Shutdown, os::unix::net, path::Path};
 
-use filch_linux::Direction;
+use filch_linux::io::Direction;
 
 use super::{SocketAddr, listener::address};
 use crate::{

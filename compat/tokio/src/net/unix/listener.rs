@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use filch_linux::Direction;
+use filch_linux::io::Direction;
 
 use super::{SocketAddr, stream::UnixStream};
 use crate::{

@@ -4,8 +4,6 @@ use core::{ops::Deref, time::Duration};
 
 use filch::{TaskId, TaskInfo, WorkerId};
 
-use crate::context::Handle;
-
 /// A live task. From [`Handle::tasks`](crate::Handle::tasks).
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -25,7 +23,7 @@ impl Deref for Task {
 }
 
 /// What a task has done since its spawn, as the runtime's clock tells times.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Activity {
     /// How long ago it was spawned.
@@ -51,7 +49,7 @@ pub struct Activity {
 }
 
 /// When a task was woken last, and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct LastWake {
     /// How long ago.
@@ -61,7 +59,7 @@ pub struct LastWake {
 }
 
 /// What woke a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WokenBy {
     /// Another task, in a poll. That may be over, and its id be used again.
@@ -72,33 +70,4 @@ pub enum WokenBy {
     Worker(WorkerId),
     /// A thread that is no worker.
     Outside,
-}
-
-impl Handle {
-    /// The tasks that live, in no order: name, type, class, whether it waits for a wake or a worker, and what it has done. Tasks that come
-    /// and go meanwhile may be there or not. Cost: two read-modify-writes for each.
-    ///
-    /// ```
-    /// use filch_std::{Activity, LastWake, Task, WokenBy};
-    /// let runtime = filch_std::Runtime::builder().workers(1).build()?;
-    /// let waits = runtime.spawn(core::future::pending::<()>());
-    /// let all: Vec<Task> = runtime.handle().tasks();
-    /// let [task] = all[..] else { panic!() };
-    /// assert_eq!(Some(task.id), waits.id());
-    /// if let Some(Activity { polls, last_wake: Some(LastWake { by: WokenBy::Task(by), ago, .. }), .. }) = task.activity {
-    ///     println!("{polls} polls; task {by:?} woke it {ago:?} ago");
-    /// }
-    /// # Ok::<(), filch_std::BuildError>(())
-    /// ```
-    pub fn tasks(&self) -> Vec<Task> {
-        let mut all = Vec::new();
-        self.0.core.tasks(&mut |info| {
-            #[cfg(feature = "observe")]
-            let activity = self.0.core.activity(info.id);
-            #[cfg(not(feature = "observe"))]
-            let activity = None;
-            all.push(Task { info, activity });
-        });
-        all
-    }
 }

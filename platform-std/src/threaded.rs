@@ -7,52 +7,35 @@ use core::{
     panic::{RefUnwindSafe, UnwindSafe},
     time::Duration,
 };
-use std::{
-    sync::{Mutex, OnceLock},
-    thread,
-};
+use std::thread;
 
-use filch::{Heap, JoinHandle, Platform, Scheduler, TaskInfo, WorkerId, WorkerSlot};
+use filch::{JoinHandle, Platform, TaskInfo, WorkerId};
 
 #[cfg(feature = "observe")]
 use crate::task_hooks::TaskHooks;
 use crate::{
-    builder::{HasBuilder, RuntimeBuilder},
+    block_on,
     clock::Clock,
-    context::{Handle, Inner},
-    error::{BuildError, SpawnError},
-    fork, hooks,
+    context::Handle,
+    hooks,
     host::{Futex, Host},
-    hosted::Hosted,
-    metrics::Begin,
+    metrics::Metrics,
     panics::{lock, quietly},
-    stable::{self, Kind},
-    task::Task,
+    shared::Shared,
+    stable,
+    task_view::Task,
     thread_config::Dress,
-    unhandled::Fall,
 };
-
-type Executor<H> = Scheduler<Hosted<H>, Box<[WorkerSlot]>>;
-
-/// What a runtime's memory holds. It is never freed, but reused.
-pub(crate) struct Shared<H: Host> {
-    pub(crate) executor: Executor<H>,
-    heap: &'static Heap,
-    pub(crate) kind: Kind,
-    /// Where the counters stood when the runtime began.
-    pub(crate) begin: Mutex<Begin>,
-    inner: OnceLock<Inner>,
-}
 
 /// A [`Runtime`] on this host: its tasks, timers and threads are those of any runtime.
 ///
 /// ```
-/// use filch_std::{Host, Runtime, RuntimeOn};
+/// use filch_std::{Runtime, runtime::{Host, RuntimeOn}};
 /// fn workers<H: Host>(runtime: &RuntimeOn<H>) -> usize {
 ///     runtime.handle().active_workers()
 /// }
 /// assert_eq!(workers(&Runtime::builder().workers(2).build()?), 2);
-/// # Ok::<(), filch_std::BuildError>(())
+/// # Ok::<(), filch_std::runtime::BuildError>(())
 /// ```
 pub struct RuntimeOn<H: Host> {
     /// Only `drop` takes it.
@@ -69,18 +52,18 @@ pub struct RuntimeOn<H: Host> {
 /// ```
 /// use core::{future::pending, time::Duration};
 /// use std::rc::Rc;
-/// use filch_std::{BlockingMetrics, Class, Futex, Handle, Runtime, Survivors, TaskOptions, WorkerId};
+/// use filch_std::{Handle, Runtime, TaskOptions, runtime::{BlockingMetrics, Futex, Survivors, WorkerId}, task::Class};
 /// // `Runtime::new()` has as many workers as there are processors.
 /// let runtime = Runtime::builder().workers(2).build()?;
 /// let task = runtime.spawn(async { 3 + 4 });
 /// assert_eq!(runtime.block_on(task)?, 7);
-/// runtime.block_on(runtime.try_spawn(async {})?)?;
+/// runtime.block_on(runtime.spawn(async {}))?;
 /// assert_eq!(runtime.current_worker(), None, "this thread is none");
 /// let _: &Futex = runtime.host();
 ///
 /// // A handle is copied to where tasks are spawned.
 /// let handle: Handle = *runtime.handle();
-/// let pinned = handle.spawn_pinned(WorkerId::new(1), async {
+/// let pinned = handle.spawn_with(TaskOptions::new().pinned(WorkerId::new(1)), async {
 ///     assert!(Handle::current().is_ok());
 ///     // The pinned task spawns local ones, which need not be `Send`.
 ///     filch_std::spawn_local(async { *Rc::new(7) }).expect("it is pinned").await
@@ -99,65 +82,10 @@ pub struct RuntimeOn<H: Host> {
 /// assert!(runtime.tasks().iter().any(|task| Some(task.id) == waits.id()));
 /// let survivors: Survivors = runtime.shutdown(Duration::from_millis(1));
 /// assert!(survivors.iter().any(|task| Some(task.id) == waits.id()));
-/// assert!(handle.try_spawn(async {}).is_err());
+/// assert!(handle.spawn_with(TaskOptions::new(), async {}).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub type Runtime = RuntimeOn<Futex>;
-
-impl<H: Host> Shared<H> {
-    /// Puts it into memory that is never freed.
-    pub(crate) fn leak(executor: Executor<H>, kind: Kind) -> &'static Self {
-        let heap = Box::leak(Heap::boxed());
-        let shared: &'static Self = Box::leak(Box::new(Self {
-            executor,
-            heap,
-            kind,
-            begin: Mutex::default(),
-            inner: OnceLock::new(),
-        }));
-        let handle = shared.handle();
-        // No other thread has it yet.
-        let _ = shared.executor.platform().handle.set(handle);
-        if let Some(clock) = handle.0.clock {
-            clock.attach(handle);
-        }
-        shared
-    }
-
-    pub(crate) fn handle(&'static self) -> Handle {
-        Handle(self.inner.get_or_init(|| Inner {
-            core: self,
-            heap: self.heap,
-            #[cfg(not(feature = "tracing"))]
-            spawner: self.executor.spawner(),
-            #[cfg(feature = "tracing")]
-            spawner: crate::tracing::Spawner::new(self.executor.spawner()),
-            timers: self.executor.timers(),
-            entry: self.executor.platform().host.entry(),
-            urgent: self.executor.urgent_count(),
-            clock: self.executor.platform().host.clock(),
-            process: fork::generation(),
-            fall: Fall::default(),
-            #[cfg(feature = "observe")]
-            records: self.kind.records > 0,
-        }))
-    }
-}
-
-impl<H: HasBuilder> RuntimeOn<H> {
-    /// A runtime with the defaults.
-    ///
-    /// # Errors
-    /// [`BuildError`].
-    pub fn new() -> Result<Self, BuildError> {
-        H::Builder::default().build_on()
-    }
-
-    /// The options.
-    pub fn builder() -> H::Builder {
-        H::Builder::default()
-    }
-}
 
 /// The tasks that did not end before a shutdown's deadline, and were cancelled.
 pub type Survivors = Vec<TaskInfo>;
@@ -197,32 +125,23 @@ impl<H: Host> RuntimeOn<H> {
         here.spawn_here(future).unwrap_or_else(|error| here.cancelled(error))
     }
 
-    /// [`Handle::try_spawn`].
-    ///
-    /// # Errors
-    /// [`SpawnError`], with the future.
-    #[track_caller]
-    pub fn try_spawn<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
-    where
-        F: Future + Send + 'static,
-        F::Output: Send + 'static,
-    {
-        let here = self.handle;
-        here.spawn_here(future).map_err(|error| here.refused(error))
-    }
-
     /// [`Handle::block_on`].
     ///
     /// # Panics
     /// With the future's own panics; in a forked child; the rest is at [`Handle::block_on`].
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
-        self.handle.block_on(future)
+        block_on::run(self.handle, future)
     }
 
     /// [`Handle::tasks`].
     pub fn tasks(&self) -> Vec<Task> {
-        self.handle.tasks()
+        self.handle.0.core.live_tasks()
+    }
+
+    /// [`Handle::metrics`].
+    pub fn metrics(&self) -> Metrics {
+        self.handle.0.metrics()
     }
 
     /// The host under the runtime.
@@ -287,7 +206,7 @@ fn finish<H: Host>(shared: &'static Shared<H>, handle: &Handle, patience: Durati
         // Workers contain the panics of tasks; any other panic is a bug that has been printed.
         drop(thread.join());
     }
-    executor.platform().close_pools(*handle);
+    executor.platform().close_pools();
     // SAFETY: every worker has left.
     unsafe { executor.platform().host.close() };
     executor.platform().dress(Dress::default());

@@ -2,30 +2,17 @@
 //! a thread is, and how a worker waits. For hosts with threads of their own: how these are in the runtime.
 //! Hidden, and outside the stability promise.
 
-use std::{
-    io,
-    sync::{Arc, OnceLock},
-    thread,
-};
+use core::future::Future;
+use std::{io, thread};
 
-use filch::WorkerId;
+use filch::{JoinHandle, SpawnError, SpawnErrorKind, TaskOptions, WorkerId};
 
 use crate::{
-    builder::Builder,
-    context::{Handle, current, enter},
-    entry::Within,
-    thread_config::ThreadRole,
+    blocking::{self, BlockingPool},
+    context::{Handle, Within, current, enter},
+    hosted,
+    pool::Threads,
 };
-
-/// Finds what the calling worker is to run.
-type FindBroadcast = fn() -> Option<fn()>;
-
-static FOREIGN_BROADCASTS: OnceLock<FindBroadcast> = OnceLock::new();
-
-/// What the calling worker is to run in a wait for a job.
-pub(crate) fn foreign_broadcast() -> Option<fn()> {
-    FOREIGN_BROADCASTS.get().and_then(|find| find())
-}
 
 #[doc(hidden)]
 impl Handle {
@@ -34,13 +21,6 @@ impl Handle {
     #[inline]
     pub fn identity(&self) -> (usize, u32) {
         (core::ptr::from_ref(self.0.core).cast::<()>().addr(), self.0.process)
-    }
-
-    /// The worker that the calling thread is. An index at or above [`workers`](Self::workers) is a
-    /// replacement worker or a helper.
-    #[inline]
-    pub fn worker(&self) -> Option<WorkerId> {
-        self.0.core.current_worker()
     }
 
     /// The number of workers, without replacement workers.
@@ -102,14 +82,14 @@ impl Handle {
 
     /// Calls `f` in the runtime, if the calling thread is in another.
     pub fn within<R>(&self, f: impl FnOnce() -> R) -> R {
-        let is_here = current().is_some_and(|here| core::ptr::eq(here.0, self.0));
+        let is_here = current() == Some(*self);
         let _within = (!is_here).then(|| Within::new(*self));
         f()
     }
 
     /// For threads of other code, which have their own beginnings and ends: what such a thread calls as it begins and as it ends. It is in
     /// the runtime in between, and the hooks of the runtime's threads are called in it.
-    pub fn settles_threads(
+    pub fn settle_threads(
         &self,
     ) -> (impl Fn() + Send + Sync + 'static, impl Fn() + Send + Sync + 'static) {
         let (here, hooks) = (*self, self.0.core.dressed().hooks);
@@ -133,32 +113,56 @@ impl Handle {
     ///
     /// The first caller's stays.
     pub fn set_foreign_broadcasts(find: fn() -> Option<fn()>) {
-        FOREIGN_BROADCASTS.get_or_init(|| find);
-    }
-}
-
-#[doc(hidden)]
-impl Builder {
-    /// Calls `f` in each thread that is started for a worker, with what the thread does as a worker, from its beginning to its end: for code
-    /// that has the thread in a context of its own for as long as a call lasts. The runtime's handle may be used; the thread is in the
-    /// runtime only inside of that call. If `f` panics or has not called it, the thread does it afterwards.
-    pub fn around_worker(
-        mut self,
-        f: impl Fn(Handle, &mut dyn FnMut()) + Send + Sync + 'static,
-    ) -> Self {
-        self.hooks.around_worker = Some(Arc::new(f));
-        self
+        hosted::set_foreign_broadcasts(find);
     }
 
-    /// As [`on_thread_start`](Self::on_thread_start) and [`on_thread_stop`](Self::on_thread_stop), with what the thread is for; `None` for one of
-    /// the host, such as tokio's.
-    pub fn on_threads(
-        mut self,
-        start: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
-        stop: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,
-    ) -> Self {
-        self.hooks.start = Some(Arc::new(start));
-        self.hooks.stop = Some(Arc::new(stop));
-        self
+    /// As [`spawn`](Self::spawn), with the error of a spawn that is refused; and without the room that the options of
+    /// [`spawn_with`](Self::spawn_with) take in a task. For code that spawns under another interface.
+    ///
+    /// # Errors
+    /// [`SpawnError`], with the future.
+    #[track_caller]
+    pub fn offer<F>(&self, future: F) -> Result<JoinHandle<F::Output>, SpawnError<F>>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.spawn_here(future).map_err(|error| self.refused(error))
+    }
+
+    /// As [`spawn_blocking_with`](Self::spawn_blocking_with), on these threads.
+    ///
+    /// # Errors
+    /// As there.
+    #[track_caller]
+    pub fn spawn_on<F, T>(
+        &self,
+        threads: Threads,
+        options: TaskOptions,
+        f: F,
+    ) -> Result<JoinHandle<T>, SpawnError<F>>
+    where
+        F: FnOnce() -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        blocking::spawn_with(*self, threads, options, f)
+    }
+
+    /// Has a thread call a closure that nothing cancels: the end of the runtime waits until it has been called, five seconds at most. For
+    /// work that a caller has been told is done.
+    ///
+    /// # Errors
+    /// The runtime has ended, or is the parent process's; the closure is dropped.
+    pub fn accept(
+        &self,
+        threads: Threads,
+        f: impl FnOnce() + Send + 'static,
+    ) -> Result<(), SpawnErrorKind> {
+        blocking::accept(*self, threads, f)
+    }
+
+    /// The runtime's pool for closures of `spawn_blocking`.
+    pub fn blocking_pool(&self) -> BlockingPool {
+        BlockingPool::of(*self)
     }
 }
