@@ -79,6 +79,7 @@ impl<M: Switch> Wheel<M> {
     ///
     /// # Safety
     /// INV-TIMER: the caller owns the node, which is unlinked, and will be taken out before it moves or is freed.
+    #[inline]
     pub(crate) unsafe fn insert(
         &self,
         node: NonNull<Node>,

@@ -463,8 +463,9 @@ impl World {
         };
         let stays = |task: &&TaskInfo| task.workers.is_some_and(|set| set.iter().any(sleeps));
         if let Some(TaskInfo { workers, class, .. }) = ready.iter().find(stays) {
-            let text =
-                format!("a {class:?} task waits that has an affinity to {workers:?}, of which one sleeps");
+            let text = format!(
+                "a {class:?} task waits that has an affinity to {workers:?}, of which one sleeps"
+            );
             self.fail(text);
         }
     }

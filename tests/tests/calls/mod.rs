@@ -258,7 +258,10 @@ fn uses_across_rooms_are_seen() {
         named("scheduler/core/find.rs", "impl Worker { fn find(&self) { self.take_affine() } }"),
         named("scheduler/waits/help.rs", "use crate::scheduler::placement::affine::Hints;"),
         named("scheduler/placement/affine.rs", "impl Worker { fn take_affine(&self) {} }"),
-        named("scheduler/placement/dispatch.rs", "impl Worker { fn look(&self) { self.take_affine() } }"),
+        named(
+            "scheduler/placement/dispatch.rs",
+            "impl Worker { fn look(&self) { self.take_affine() } }",
+        ),
         named("scheduler/erased.rs", "fn f() { x.take_affine() }"),
     ];
     let order: Vec<_> = sources.iter().map(|(path, _)| path.as_str()).collect();
