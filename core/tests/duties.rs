@@ -442,3 +442,34 @@ fn a_blocked_worker_listens_when_the_only_other_one_polls() {
     assert!(blocked.unwrap().join().unwrap());
     stop(executor);
 }
+
+/// The condition of a wait that is too deep to help in queues a task, and no worker watches: the other worker takes it.
+#[test]
+fn what_the_condition_of_a_deep_wait_queues_goes_to_the_others() {
+    let _watchdog = watchdog();
+    for at in 0..3 {
+        let executor = threads(2, quiet().nesting(0));
+        let done = Arc::new(AtomicBool::new(false));
+        let blocked = executor.spawner().spawn_pinned(pool(), id(0), async move {
+            let mut calls = 0;
+            executor.help_until(|| {
+                if calls == at {
+                    let ends = Arc::clone(&done);
+                    let task = async move {
+                        ends.store(true, SeqCst);
+                        executor.unpark_worker(id(0));
+                    };
+                    executor.spawn(pool(), task).unwrap().detach();
+                }
+                calls += 1;
+                // The wait begins again once, so that the condition is asked at each place.
+                if calls <= at {
+                    executor.unpark_worker(id(0));
+                }
+                done.load(SeqCst)
+            })
+        });
+        assert!(blocked.unwrap().join().unwrap(), "in call {at}");
+        stop(executor);
+    }
+}

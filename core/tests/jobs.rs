@@ -6,9 +6,9 @@ use core::{
     sync::atomic::{AtomicBool, Ordering::SeqCst},
     time::Duration,
 };
-use std::thread;
+use std::{sync::Arc, thread};
 
-use common::{Mine, Sim, id, pool, quiet, stop, threads};
+use common::{Mine, Sim, Sleeps, id, pool, quiet, stop, threads, until, watchdog};
 use filch::{Fork, JoinError, Step};
 
 /// A worker that must not help waits for its job inside the poll of a task, and gives its queues to the other worker.
@@ -151,4 +151,43 @@ fn a_worker_that_turns_to_a_job_has_another_watch() {
     sim.executor.platform().advance(9 * MS);
     sim.settle();
     sim.close();
+}
+
+/// A worker sleeps for its job, too deep to help, and takes part in a broadcast there. What the closure queues goes to the others.
+#[test]
+fn what_a_broadcast_queues_on_a_blocked_worker_goes_to_the_others() {
+    let _watchdog = watchdog();
+    let executor = threads(4, quiet().nesting(0));
+    let (stolen, ran) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (steals, runs) = (Arc::clone(&stolen), Arc::clone(&ran));
+    let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        let run = executor.fork(|fork| {
+            fork.join(
+                |fork| {
+                    until(|| {
+                        fork.is_wanted();
+                        steals.load(SeqCst)
+                    });
+                },
+                |_| {
+                    steals.store(true, SeqCst);
+                    until(|| runs.load(SeqCst));
+                },
+            )
+        });
+        run.is_ok()
+    });
+    until(|| stolen.load(SeqCst) && executor.platform().sleeps(0) == Sleeps::Waits);
+    let broadcasts = executor.spawn(pool(), async move {
+        let queues = |worker| {
+            if worker == id(0) {
+                let ran = Arc::clone(&ran);
+                executor.spawn(pool(), async move { ran.store(true, SeqCst) }).unwrap().detach();
+            }
+        };
+        assert!(executor.broadcast(queues).is_ok());
+    });
+    broadcasts.unwrap().join().unwrap();
+    assert!(forks.unwrap().join().unwrap());
+    stop(executor);
 }

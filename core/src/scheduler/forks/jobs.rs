@@ -336,13 +336,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn block(&self, still: &dyn Fn() -> bool) {
         let (executor, slot) = (self.worker.executor, self.worker.slot());
-        let was = slot.lifo.replace_in_user_code(false);
-        self.worker.give_away();
-        slot.lifo.set_in_user_code(was);
+        // What a broadcast's closure queues goes to the others too: this worker does not come to it.
+        let give_away = || {
+            let was = slot.lifo.replace_in_user_code(false);
+            self.worker.give_away();
+            slot.lifo.set_in_user_code(was);
+        };
+        give_away();
         let _blocked = executor.begin_block(slot);
         // A watcher fires the timers of this worker.
         while still() {
             self.join_broadcast();
+            give_away();
             self.worker.wait(&self.out);
         }
     }

@@ -41,6 +41,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             if worker.in_user_code(&out, &mut *done) {
                 return true;
             }
+            // The condition is user code, and may have queued tasks. This worker does not come to them.
+            worker.give_away();
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
             // still.
             let pinned = worker.take_tied();
