@@ -72,7 +72,7 @@ impl WorkerEntry {
         self.worker
     }
 
-    /// Becomes the worker. Returns when the worker should_retire or the executor has shut down.
+    /// Becomes the worker. Returns when the worker try_retire or the executor has shut down.
     pub fn run(self) {
         let this = core::mem::ManuallyDrop::new(self);
         this.executor.enter(this.worker, this.place);

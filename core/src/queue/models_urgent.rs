@@ -151,7 +151,7 @@ fn models_urgent_is_not_empty_while_one_is_taken() {
             let queue = Arc::clone(&queue);
             move || queue.pop().map(value)
         });
-        // As in `Worker::answer`.
+        // As in `Worker::take_urgent`.
         let seen_to = queue.pop().map(value).is_none() && queue.is_empty();
         let _ = other.join().unwrap();
         let left = queue.pop().map(value);

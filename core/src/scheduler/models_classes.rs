@@ -185,7 +185,7 @@ fn models_classes_pressure_on_a_poll_that_begins() {
         pusher.join().unwrap();
         let is_urgent = found.class() == Class::Urgent;
         let slot = worker.slot();
-        assert!(is_urgent || executor.is_pressed(slot), "a poll begins that should give way");
+        assert!(is_urgent || executor.has_urgent_for(slot), "a poll begins that should give way");
         worker.poll(found, &worker.leave_loop());
         assert_eq!(worker.step(), Step::Polled);
         let first = if is_urgent { Class::Urgent } else { Class::Normal };

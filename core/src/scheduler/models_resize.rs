@@ -73,7 +73,7 @@ fn the_last_task_ends_elsewhere() {
 /// The calling thread is worker 1, if no other is, and looks once whether it is to leave. Whether it stays or is to come back.
 fn looks_once(model: Model<2>) -> bool {
     let Ok(worker) = model.executor.attach(SECOND, OFFLINE) else { return false };
-    let leaves = model.executor.should_retire(worker.slot());
+    let leaves = model.executor.try_retire(worker.slot());
     if leaves {
         drop(worker);
     } else {

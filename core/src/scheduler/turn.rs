@@ -125,8 +125,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// # Ok::<(), filch::RunError>(())
     /// ```
     pub fn as_poll<R>(&'static self, f: impl FnOnce() -> R) -> R {
-        let Some((id, slot)) = self.working() else { return f() };
-        if slot.is_at_work() {
+        let Some((id, slot)) = self.online_worker() else { return f() };
+        if slot.has_user_frames() {
             return f();
         }
         let Some(guard) = Worker::of(self, id).enter_outside_polls() else { return f() };
@@ -139,6 +139,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether a call is at work in the worker's slot: a poll, a wait, a broadcast, a fork-join run, an [`as_poll`](Scheduler::as_poll), a
     /// spawn or a wake that calls an event sink. Dropped now, the worker goes offline at the end of that.
     pub fn is_at_work(&self) -> bool {
-        self.slot().is_in_use()
+        self.slot().has_active_call()
     }
 }

@@ -69,7 +69,7 @@ impl Idle {
         (0..bitmap.words()).any(|group| bitmap.word(group).load(Ordering::Relaxed) != 0)
     }
 
-    /// Becomes a searcher, unless half of the `awake` workers are searching.
+    /// Becomes a searcher, unless half of the `online` workers are searching.
     pub(crate) fn try_search(&self, online: u32) -> bool {
         // The cap is a matter of thrift: two that pass it at once do no harm.
         if 2 * self.searching() >= online {
@@ -111,7 +111,7 @@ impl Idle {
     }
 
     /// `me` is awake. True if it woke by itself; false if it was claimed, and so is a searcher (INV-IDLE-COUNT).
-    pub(crate) fn retract(&self, bitmap: &impl Bitmap, me: WorkerId) -> bool {
+    pub(crate) fn unannounce(&self, bitmap: &impl Bitmap, me: WorkerId) -> bool {
         self.clear(bitmap, me)
     }
 

@@ -198,7 +198,7 @@ impl System {
             }
             // `begin_park`.
             if self.idle.announce(self, id, searching, || !self.injector.is_empty()) {
-                searching = !self.idle.retract(self, id);
+                searching = !self.idle.unannounce(self, id);
                 // `relax`: the task may be in the hands of a thread that does not run now.
                 thread::yield_now();
                 continue;
@@ -215,7 +215,7 @@ impl System {
             });
             let Some(me) = awake else { break };
             // `end_park`.
-            let searching = !self.idle.retract(self, WorkerId::new(me as u16));
+            let searching = !self.idle.unannounce(self, WorkerId::new(me as u16));
             ends[me] = self.work(me, searching, || {});
         }
         let stranded = !self.injector.is_empty() && ends.contains(&End::Asleep);
@@ -283,7 +283,7 @@ fn models_idle_claim_against_a_worker_that_wakes_by_itself() {
             let system = Arc::clone(&system);
             move || system.claim().is_some()
         });
-        let claimed = !system.idle.retract(&*system, WorkerId::new(0));
+        let claimed = !system.idle.unannounce(&*system, WorkerId::new(0));
         if claimed {
             let _ = system.idle.stop_searching(|| false);
             assert!(system.idle.searching() < 2, "counted down before it was counted up");

@@ -2,13 +2,13 @@
 
 #[cfg(feature = "classes")]
 use super::state::Action;
-use super::state::{CLASS, LENT, Snapshot};
+use super::state::{BOOST, CLASS, Snapshot};
 use crate::{atomic::Word, class::Class};
 
-/// `CLASS` and `LENT` of each class but normal.
+/// `CLASS` and `BOOST` of each class but normal.
 const URGENT: Word = 1;
 const BACKGROUND: Word = 2;
-/// `CLASS`: normal, whatever the class of its spawner. `LENT`: normal.
+/// `CLASS`: normal, whatever the class of its spawner. `BOOST`: normal.
 const NORMAL: Word = 3;
 
 const fn code(class: Class) -> Word {
@@ -37,7 +37,7 @@ impl Snapshot {
 
     /// The class by which the task is queued: its own, or its boost.
     pub(crate) const fn class(self) -> Class {
-        match (LENT.get(self.0), self.own_class()) {
+        match (BOOST.get(self.0), self.own_class()) {
             (URGENT, _) => Class::Urgent,
             (NORMAL, Class::Background) => Class::Normal,
             (_, own) => own,
@@ -58,7 +58,7 @@ impl Snapshot {
     /// Whether the task is normal, and has no boost.
     #[inline(always)]
     pub(crate) const fn is_plain(self) -> bool {
-        self.0 & (CLASS.mask() | LENT.mask()) == 0
+        self.0 & (CLASS.mask() | BOOST.mask()) == 0
     }
 
     /// The task has this class from now on: it goes by it when it is queued next.
@@ -82,7 +82,7 @@ impl Snapshot {
             return (self, Action::None);
         }
         let next = self.with(
-            LENT,
+            BOOST,
             match class {
                 Some(class) => code(class),
                 None => 0,
@@ -97,7 +97,7 @@ impl Snapshot {
     /// The class to which the task is boosted.
     #[cfg(feature = "classes")]
     pub(crate) const fn boost(self) -> Option<Class> {
-        match LENT.get(self.0) {
+        match BOOST.get(self.0) {
             URGENT => Some(Class::Urgent),
             NORMAL => Some(Class::Normal),
             _ => None,

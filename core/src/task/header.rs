@@ -163,7 +163,7 @@ impl Header {
         // SAFETY: the caller's reference, and the table is that of the task's type.
         unsafe {
             let task = header.as_ref();
-            task.state.load().is_pinned().then(|| (task.vtable().meta)(header).worker).flatten()
+            task.state.load().is_bound().then(|| (task.vtable().meta)(header).worker).flatten()
         }
     }
 
@@ -233,7 +233,7 @@ impl Ready {
 
     /// Whether the task's future must stay in its worker's context.
     pub(crate) fn is_local(&self) -> bool {
-        self.header().state.load().is_pinned() && self.tag().local
+        self.header().state.load().is_bound() && self.tag().local
     }
 
     /// The worker that the task is pinned to, if it is pinned.
@@ -247,14 +247,14 @@ impl Ready {
     /// future must stay in that worker's context.
     #[inline]
     pub(crate) fn holder(&self) -> Option<(WorkerId, bool)> {
-        if !self.header().state.load().is_pinned() {
+        if !self.header().state.load().is_bound() {
             return None;
         }
         let Tag { worker, local, .. } = self.tag();
         Some((worker.or_else(|| Some(self.workers()?.first()))?, local))
     }
 
-    /// Whether it goes elsewhere than most tasks: it is pinned, or has a class.
+    /// Whether it goes elsewhere than most tasks: it is bound to workers (pinned, or with an affinity), or has a class.
     #[inline(always)]
     pub(crate) fn is_special<F: Parts>(&self) -> bool {
         self.header().state.load().is_special(F::Classes::ON)
@@ -270,7 +270,7 @@ impl Ready {
     #[inline]
     pub(crate) fn workers(&self) -> Option<WorkerSet> {
         #[cfg(feature = "classes")]
-        if self.header().state.load().is_pinned() {
+        if self.header().state.load().is_bound() {
             // SAFETY: a `Ready` holds a reference, and the table is that of the task's type.
             return unsafe { (self.header().vtable().workers)(self.0) };
         }

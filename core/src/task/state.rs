@@ -48,8 +48,8 @@ const FLAGS: Field = LIFE.then(5);
 /// Of a narrow word each, or none without classes.
 const CLASS_BITS: u32 = if WIDE || cfg!(feature = "classes") { 2 } else { 0 };
 pub(super) const CLASS: Field = FLAGS.then(CLASS_BITS);
-pub(super) const LENT: Field = CLASS.then(CLASS_BITS);
-const SHIELD: Field = LENT.then(if WIDE { 7 } else { 4 });
+pub(super) const BOOST: Field = CLASS.then(CLASS_BITS);
+const SHIELD: Field = BOOST.then(if WIDE { 7 } else { 4 });
 const WAKES: Field = SHIELD.then(if WIDE { 16 } else { 4 });
 const REFS: Field = WAKES.then(if WIDE {
     24
@@ -65,7 +65,7 @@ const COMPLETE: Word = 2;
 const CANCELLED: Word = FLAGS.bit(0);
 const JOIN_INTEREST: Word = FLAGS.bit(1);
 const JOIN_WAKER: Word = FLAGS.bit(2);
-const PINNED: Word = FLAGS.bit(3);
+const BOUND: Word = FLAGS.bit(3);
 const ENDS_UNREACHABLE: Word = FLAGS.bit(4);
 
 /// A value of the state word. Transitions are pure: they take a value, and return the next one and an action.
@@ -76,7 +76,7 @@ impl Snapshot {
     /// A new task: scheduled, with a `Ready` and a join handle.
     #[inline]
     pub(crate) const fn spawned(pinned: bool) -> Self {
-        let flags = JOIN_INTEREST | if pinned { PINNED } else { 0 };
+        let flags = JOIN_INTEREST | if pinned { BOUND } else { 0 };
         Self(REFS.set(WAKES.set(LIFE.set(flags, LIVE), 1), 2))
     }
 
@@ -103,13 +103,13 @@ impl Snapshot {
         self.0 & CANCELLED != 0
     }
     #[inline(always)]
-    pub(crate) const fn is_pinned(self) -> bool {
-        self.0 & PINNED != 0
+    pub(crate) const fn is_bound(self) -> bool {
+        self.0 & BOUND != 0
     }
-    /// Whether the task goes elsewhere than most: it is pinned, or, if that counts, it has a class.
+    /// Whether the task goes elsewhere than most: it is bound to workers (pinned, or with an affinity), or, if classes count, it has one.
     #[inline(always)]
     pub(crate) const fn is_special(self, classes: bool) -> bool {
-        self.0 & (PINNED | if classes { CLASS.mask() | LENT.mask() } else { 0 }) != 0
+        self.0 & (BOUND | if classes { CLASS.mask() | BOOST.mask() } else { 0 }) != 0
     }
     #[inline(always)]
     pub(crate) const fn has_join_interest(self) -> bool {
@@ -389,7 +389,7 @@ impl fmt::Debug for Snapshot {
             .field("cancelled", &self.is_cancelled())
             .field("join_interest", &self.has_join_interest())
             .field("join_waker", &self.has_join_waker())
-            .field("pinned", &self.is_pinned())
+            .field("pinned", &self.is_bound())
             .field("ends_unreachable", &self.is_ending_unreachable())
             .field("class", &self.class())
             .field("shield", &self.shield())

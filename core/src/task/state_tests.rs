@@ -25,7 +25,7 @@ impl Model {
             (self.cancelled, CANCELLED),
             (self.interest, JOIN_INTEREST),
             (self.waker, JOIN_WAKER),
-            (self.pinned, PINNED),
+            (self.pinned, BOUND),
             (self.ends, ENDS_UNREACHABLE),
         ] {
             s.0 |= if on { bit } else { 0 };
@@ -39,7 +39,7 @@ impl Model {
             cancelled: s.is_cancelled(),
             interest: s.has_join_interest(),
             waker: s.has_join_waker(),
-            pinned: s.is_pinned(),
+            pinned: s.is_bound(),
             ends: s.is_ending_unreachable(),
             shield: s.shield(),
             wakes: s.wakes(),

@@ -56,6 +56,7 @@ pub(super) const ROOMS: &[(&str, &[&str])] = &[
             "waits/help",
             "waits/face",
             "forks/broadcast",
+            "forks/off_loop",
             "forks/jobs",
             "turn",
             "erased",

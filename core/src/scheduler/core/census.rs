@@ -6,7 +6,7 @@
 //! | `coming` | the platform was asked to start, and that are not online yet |
 //! | `compensations` | are compensation workers, online or coming |
 //! | `blocked` | are in a wait that is too deep to help in, or block in place |
-//! | `hearing` | are blocked, and sleep until a timer or I/O: they see to themselves |
+//! | `blocked_asleep` | are blocked, and sleep until a timer or I/O: they see to themselves |
 //! | `joining` | sleep until a stolen job is done |
 //! | `helpers` | are helpers |
 //! | `blocked_helpers` | are both blocked and helpers |
@@ -32,7 +32,7 @@ pub(crate) struct Census<F: Parts> {
     /// How many waits have ever been too deep to help in.
     waits: AtomicU32,
     pub(crate) blocked: Count<Blocks<F>>,
-    pub(crate) hearing: Count<Blocks<F>>,
+    pub(crate) blocked_asleep: Count<Blocks<F>>,
     pub(crate) joining: Count<F::Forks>,
     pub(crate) helpers: Count<Blocks<F>>,
     pub(crate) blocked_helpers: Count<Blocks<F>>,
@@ -48,7 +48,7 @@ impl<F: Parts> Census<F> {
                 compensations: AtomicU32::new(0),
                 waits: AtomicU32::new(0),
                 blocked: Count::new(),
-                hearing: Count::new(),
+                blocked_asleep: Count::new(),
                 joining: Count::new(),
                 helpers: Count::new(),
                 blocked_helpers: Count::new(),
@@ -131,7 +131,7 @@ impl<F: Parts> Census<F> {
     /// Whether a worker may have to be seen to, while so many are parked: one that is awake, or that sleeps until a stolen job is
     /// done. A blocked worker sees to itself while it sleeps, but not in user code. A hint.
     pub(crate) fn is_one_awake(&self, parked: usize) -> bool {
-        parked + (self.hearing.get() as usize) < self.online() as usize
+        parked + (self.blocked_asleep.get() as usize) < self.online() as usize
     }
 
     /// Counts one more compensation worker, unless there are `most`.
@@ -166,8 +166,9 @@ impl<F: Parts> Census<F> {
     /// The executor begins anew, and no worker is there. Compensation workers that left because of a shutdown have not counted themselves
     /// out.
     pub(crate) fn reset(&self) {
-        let Self { blocked, hearing, joining, helpers, blocked_helpers, thieves, .. } = self;
-        let are_zero = [blocked, hearing, helpers, blocked_helpers].into_iter().all(Count::is_zero);
+        let Self { blocked, blocked_asleep, joining, helpers, blocked_helpers, thieves, .. } = self;
+        let are_zero =
+            [blocked, blocked_asleep, helpers, blocked_helpers].into_iter().all(Count::is_zero);
         let are_zero = are_zero && [joining, thieves].into_iter().all(Count::is_zero);
         debug_assert!(are_zero, "INV-CENSUS");
         // Ordering: no worker is there to look at it.

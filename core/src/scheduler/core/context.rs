@@ -165,7 +165,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if !self.platform.may_wait() {
             return Waits::Nowhere;
         }
-        match self.working() {
+        match self.online_worker() {
             None => Waits::Outside,
             Some((_, slot)) if slot.local.in_sink.get() => Waits::Nowhere,
             Some((id, slot)) => Waits::OnWorker(id, slot),

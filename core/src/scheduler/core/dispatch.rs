@@ -107,7 +107,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
         match slot.lifo.put(ready) {
             Some(ready) => self.push_by_class(slot, ready),
-            None => self.cover_lifo(slot),
+            None => self.wake_watcher_for_lifo(slot),
         }
     }
 
@@ -151,20 +151,30 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 self.notify_of(slot);
             }
         } else {
-            self.shed(overflow, slot, class);
+            self.overflow_and_notify(overflow, slot, class);
         }
     }
 
     #[cold]
-    fn shed(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
-        self.keep(overflow, slot, class);
+    fn overflow_and_notify(
+        &self,
+        overflow: Overflow,
+        slot: &WorkerSlot<RING, S::Parts>,
+        class: Class,
+    ) {
+        self.push_overflow(overflow, slot, class);
         if self.has_company() {
             self.notify_of(slot);
         }
     }
 
     /// What did not fit into a worker's ring goes to the injector for its class.
-    pub(crate) fn keep(&self, overflow: Overflow, slot: &WorkerSlot<RING, S::Parts>, class: Class) {
+    pub(crate) fn push_overflow(
+        &self,
+        overflow: Overflow,
+        slot: &WorkerSlot<RING, S::Parts>,
+        class: Class,
+    ) {
         let injector = self.injector_of(class);
         match overflow {
             Overflow::None => {}

@@ -87,17 +87,17 @@ impl<F: Parts> Duties<F> {
 
     /// Whether there is something to give up before it leaves the loop.
     #[inline(always)]
-    pub(crate) fn are_any(&self) -> bool {
+    pub(crate) fn has_owed(&self) -> bool {
         self.has(OWED)
     }
 
     /// The same before a batch, to which a notification that is due goes along.
-    pub(crate) fn are_any_before_batch(&self) -> bool {
+    pub(crate) fn has_owed_before_batch(&self) -> bool {
         self.has(OWED & !DUE)
     }
 
     /// Whether it owes anything to others in user code: in a batch, a notification may be due.
-    pub(crate) fn are_owed(&self) -> bool {
+    pub(crate) fn has_owed_in_user_code(&self) -> bool {
         let may_be_due = if self.has(BATCHING) { DUE } else { 0 };
         self.has((OWED | WATCHING) & !may_be_due)
     }
@@ -143,7 +143,7 @@ impl<F: Parts> Duties<F> {
     }
 
     /// It is awake; it `searches` if it was claimed.
-    pub(crate) fn retract(&self, searches: bool) {
+    pub(crate) fn unannounce(&self, searches: bool) {
         self.set(ANNOUNCED, false);
         self.set(SEARCHING, searches);
     }

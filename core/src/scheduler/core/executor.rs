@@ -202,7 +202,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// A slot is among them before its context's first push. So a worker that has seen that a slot may hold work sees the slot
     /// here. So does a worker that has put a SeqCst fence before this look, as `Idle::announce` does.
     #[inline]
-    pub(crate) fn in_use(&self) -> &[WorkerSlot<RING, S::Parts>] {
+    pub(crate) fn slots_in_use(&self) -> &[WorkerSlot<RING, S::Parts>] {
         // Ordering: see above. The fences in `attach` and after each push are the other side.
         let unused = u32::from(self.config.spares) - self.spares.load(Ordering::Relaxed);
         let slots = self.slots();
@@ -236,7 +236,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// As `current`, for a worker that has entered.
-    pub(crate) fn working(&self) -> Option<(WorkerId, &WorkerSlot<RING, S::Parts>)> {
+    pub(crate) fn online_worker(&self) -> Option<(WorkerId, &WorkerSlot<RING, S::Parts>)> {
         self.current().filter(|(_, slot)| slot.is_online())
     }
 

@@ -29,11 +29,11 @@ pub(crate) trait Placement {
     /// What comes when there is neither another task nor a job.
     fn take_last(&self) -> Option<Ready>;
     /// Whatever this worker alone may be able to run: it is in a wait that is too deep for other tasks.
-    fn take_tied(&self) -> Option<Ready>;
+    fn take_bound(&self) -> Option<Ready>;
     /// Whether a task waits that this worker may run and others may not.
-    fn has_tied(&self) -> bool;
+    fn has_bound(&self) -> bool;
     /// The worker was woken, perhaps for a task that several may run, and turns to something else.
-    fn hand_tied_over(&self);
+    fn wake_next_of_set(&self);
     /// The worker leaves its loop for long: what passes meanwhile is no time of its polls.
     fn pause_share(&self);
     /// It is back.
@@ -50,7 +50,7 @@ pub(crate) trait Queues<const RING: usize, F: Parts> {
     /// Whether a special task waits in a queue that is no worker's.
     fn has_special(&self) -> bool;
     /// Whether a task waits that comes before all others and that the worker may run.
-    fn is_pressed(&self, slot: &WorkerSlot<RING, F>) -> bool;
+    fn has_urgent_for(&self, slot: &WorkerSlot<RING, F>) -> bool;
     /// Whether the worker polls such a task.
     fn is_in_urgent(slot: &WorkerSlot<RING, F>) -> bool;
     /// A new task whose spawn gave no class has that of the task that is being polled.
@@ -76,8 +76,8 @@ pub(crate) trait OwnQueues<const RING: usize, F: Parts> {
     ///
     /// # Safety
     /// The caller is the worker.
-    unsafe fn has_pinned(&self) -> bool;
-    /// As `has_pinned`, of a worker that has left.
+    unsafe fn has_bound(&self) -> bool;
+    /// As `has_bound`, of a worker that has left.
     fn has_mail(&self) -> bool;
     /// The worker leaves: others see the tasks that are pinned to it.
     ///
@@ -97,7 +97,7 @@ pub(crate) trait Jobs {
     /// Runs a broadcast's closure, if there is one for this worker; whether there was.
     fn join_broadcast(&self) -> bool;
     /// Whether a job may wait that is for this worker and some others alone.
-    fn has_tied_jobs(&self) -> bool;
+    fn has_bound_jobs(&self) -> bool;
 }
 
 /// The same room, asked in any context.
@@ -118,8 +118,8 @@ pub(crate) trait Lifecycle<P: Platform, S: Slots<RING>, const RING: usize> {
     fn enter_slot(&'static self, id: WorkerId, from: u32) -> Result<Worker<P, S, RING>, RunError>;
     /// Whether no task is left after a shutdown. Looks for the end, if one has begun.
     fn settle(&self) -> bool;
-    /// Whether the worker is to leave, and may. Its next passes come to no task then.
-    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
+    /// Begins to retire, if the worker was asked to and no task keeps it; whether it does. The next pass stops then.
+    fn try_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool;
     /// Whether the worker, which has just gone offline in the calling context, is to come back.
     fn is_wanted(&self, id: WorkerId) -> bool;
     /// Whether the platform has been asked to start the worker, which it is from now on.

@@ -18,15 +18,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             return Some(ready);
         }
         let local = &self.slot().local;
-        let tick = local.searches.get().wrapping_add(1);
-        local.searches.set(tick);
+        let count = local.find_count.get().wrapping_add(1);
+        local.find_count.set(count);
         // A ring that never empties must not starve timers, I/O or the other queues.
-        if tick % AROUND == 0 {
+        if count % AROUND == 0 {
             if let Some(ready) = self.look_around() {
                 return Some(ready);
             }
         }
-        if tick & 1 == 0 {
+        if count & 1 == 0 {
             if let Some(ready) = self.take_inbox() {
                 return Some(ready);
             }
@@ -92,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Whether this worker searches, from now on if it did not before.
     pub(crate) fn may_steal(&self) -> bool {
-        if !self.executor.config.stealing() || self.executor.in_use().len() == 1 {
+        if !self.executor.config.stealing() || self.executor.slots_in_use().len() == 1 {
             return false;
         }
         let duties = &self.slot().local.duties;

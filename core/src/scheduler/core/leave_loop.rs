@@ -71,10 +71,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[inline]
     pub(crate) fn leave_loop(&self) -> OutOfLoop<'_> {
         let duties = &self.slot().local.duties;
-        if duties.are_any() {
+        if duties.has_owed() {
             self.give_up(true);
         }
-        debug_assert!(!duties.are_owed(), "a worker in user code has no duty");
+        debug_assert!(!duties.has_owed_in_user_code(), "a worker in user code has no duty");
         OutOfLoop(PhantomData)
     }
 
@@ -87,7 +87,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As [`leave_loop`](Self::leave_loop), for what may take as long as a poll: a watcher sees to what this worker keeps waiting.
     pub(crate) fn leave_for_long(&self) -> OutOfLoop<'_> {
         let out = self.leave_loop();
-        self.cover_poll();
+        self.wake_watcher_for_poll();
         out
     }
 
@@ -109,7 +109,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // INV-USER-CODE: duties change only while it is down.
         let was = lifo.replace_in_user_code(false);
         let is_driven = duties.is_armed();
-        self.stand_up();
+        self.end_sleep();
         if is_driven {
             // Code of the loop that drives it ends its rest here, of which that loop does not know.
             self.executor.platform.wake(self.id(), self.slot().shared.park.word());
@@ -121,7 +121,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             self.hand_watch_over();
         }
         if duties.take_woken_by_hint() {
-            self.hand_tied_over();
+            self.wake_next_of_set();
         }
         self.deliver();
         if with_due {
@@ -167,11 +167,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// as a long poll, so the watchdog looks after the tasks and timers behind it. If no worker watches, each task is notified of at once.
     pub(crate) fn run_wakers(&self, wake: &mut dyn FnMut()) {
         let (lifo, duties) = (&self.slot().lifo, &self.slot().local.duties);
-        if duties.are_any_before_batch() {
+        if duties.has_owed_before_batch() {
             self.give_up(false);
         }
         if !self.slot().local.pace.get().is_some_and(Pace::is_busy) {
-            self.cover_poll();
+            self.wake_watcher_for_poll();
         }
         // INV-USER-CODE: duties change only while it is down.
         let was = lifo.replace_in_user_code(false);
@@ -206,20 +206,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// The worker is awake, and in its loop. Nothing happens if it was not announced.
     #[inline(always)]
-    pub(crate) fn stand_up(&self) {
+    pub(crate) fn end_sleep(&self) {
         if self.slot().local.duties.is_announced() {
-            self.end_sleep();
+            self.end_announced_sleep();
         }
     }
 
     #[cold]
-    fn end_sleep(&self) {
+    fn end_announced_sleep(&self) {
         let executor = self.executor;
         if self.slot().local.duties.disarm() {
             self.slot().shared.park.disarm();
         }
         self.trace(Event::Unpark);
-        let unclaimed = self.retract();
+        let unclaimed = self.unannounce();
         if self.slot().local.duties.end_watch(unclaimed) {
             executor.watchdog.end();
         }
@@ -229,18 +229,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Takes the announcement back; false if the worker has been claimed, and so searches.
-    pub(crate) fn retract(&self) -> bool {
+    pub(crate) fn unannounce(&self) -> bool {
         let executor = self.executor;
-        let unclaimed = !executor.is_shared() || executor.idle.retract(executor, self.id());
-        self.slot().local.duties.retract(!unclaimed);
+        let unclaimed = !executor.is_shared() || executor.idle.unannounce(executor, self.id());
+        self.slot().local.duties.unannounce(!unclaimed);
         unclaimed
     }
 
     /// About to poll after an idle moment: if there is something that only a watcher would see to (timers of this worker, or of those that
-    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to: once in each of its sleeps. If
-    /// all that sleep are blocked, these are, and one of them watches and listens.
+    /// have left, a limit of polls, I/O that no worker waits for), and none watches, a sleeper is woken to, at most once in
+    /// each of its sleeps. If the only sleepers are blocked workers, they are woken, and one of them watches and listens.
     #[inline]
-    pub(crate) fn cover_poll(&self) {
+    pub(crate) fn wake_watcher_for_poll(&self) {
         let executor = self.executor;
         let is_unheard = executor.is_unheard();
         if executor.watchdog.is_on() && !is_unheard {
@@ -254,7 +254,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         };
         if executor.needs_watcher() && has_reason() {
             executor.wake_one();
-        } else if !executor.census.hearing.is_zero()
+        } else if !executor.census.blocked_asleep.is_zero()
             && (is_unheard || executor.config.has_watchdog() && has_reason())
         {
             executor.recheck_blocked();
@@ -274,7 +274,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether the calling worker has a duty: for simulations, which ask it in user code.
     #[doc(hidden)]
     pub fn has_duties(&self) -> bool {
-        self.working().is_some_and(|(_, slot)| slot.local.duties.are_owed())
+        self.online_worker().is_some_and(|(_, slot)| slot.local.duties.has_owed_in_user_code())
     }
 
     /// Whether a worker is in a wait that is too deep for it to run what is queued: for simulations.
@@ -291,7 +291,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if slot.local.duties.take_due_notify() {
             let batching = slot.local.duties.set_batching(false);
             if !slot.lifo.is_empty() {
-                self.cover_lifo(slot);
+                self.wake_watcher_for_lifo(slot);
             }
             if self.has_injected() || (self.config.stealing() && slot.has_queued()) {
                 self.notify();

@@ -27,12 +27,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued() || (jobs && Self::has_jobs(slot));
         self.has_injected()
             || (self.config.stealing()
-                && self.in_use().iter().enumerate().any(|(i, slot)| Some(i) != me && has(slot)))
+                && self
+                    .slots_in_use()
+                    .iter()
+                    .enumerate()
+                    .any(|(i, slot)| Some(i) != me && has(slot)))
     }
 
     /// Whether a task waits that any worker may take, in a ring or in a queue that is no worker's.
     pub(crate) fn has_queued(&self) -> bool {
-        self.has_injected() || self.in_use().iter().any(WorkerSlot::has_queued)
+        self.has_injected() || self.slots_in_use().iter().any(WorkerSlot::has_queued)
     }
 
     /// Whether a task waits that any worker may take, in a queue that is no worker's.
@@ -82,7 +86,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             !slot.lifo.is_empty() || (slot.lifo.is_in_poll() && slot.has_timers())
         };
         self.needs_watcher()
-            && self.in_use().iter().enumerate().any(|(i, slot)| i != me.index() && waits(slot))
+            && self
+                .slots_in_use()
+                .iter()
+                .enumerate()
+                .any(|(i, slot)| i != me.index() && waits(slot))
     }
 
     /// Whether a task waits behind a poll, some worker sleeps, and none watches: for simulations.
@@ -90,7 +98,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     pub fn is_unwatched(&self) -> bool {
         let waits =
             |slot: &WorkerSlot<RING, S::Parts>| slot.lifo.is_in_poll() && !slot.lifo.is_empty();
-        self.needs_watcher() && self.config.stealing() && self.in_use().iter().any(waits)
+        self.needs_watcher() && self.config.stealing() && self.slots_in_use().iter().any(waits)
     }
 
     /// Whether I/O is not heard of before some worker looks: none is in the reactor. A hint.

@@ -1,4 +1,4 @@
-//! The path of a task, from the wake to the poll. It knows no room beside it but by their faces (`faces`).
+//! The path of a task, from the wake to the poll. It calls the rooms beside it only by their faces (`faces`).
 
 pub(crate) mod census;
 pub(crate) mod context;

@@ -58,7 +58,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let Some(deadline) = self.announce_sleep() else { return false };
         self.sleep(deadline, || true);
         self.slot().local.duties.set_slept(true);
-        self.get_up();
+        self.end_sleep_and_scan();
         true
     }
 
@@ -82,7 +82,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                 return Some(deadline);
             }
             // It has been notified on the way.
-            self.get_up();
+            self.end_sleep_and_scan();
         }
         // The next step may come late.
         let _ = self.leave_to_driver();
@@ -93,7 +93,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// `end_park` follows.
     fn announce_sleep(&self) -> Option<Option<Instant>> {
         let (executor, slot) = (self.executor, self.slot());
-        self.get_up();
+        self.end_sleep_and_scan();
         self.end_busy_period();
         slot.publish_jobs();
         let searched = slot.local.duties.announce();
@@ -104,7 +104,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             look()
         };
         if found || self.must_stay() {
-            self.retract();
+            self.unannounce();
             if found && executor.is_shared() {
                 // The task's pusher may have relied on this worker's search: should it turn to a task of its own, it looks again
                 // when it leaves the loop.
@@ -141,22 +141,22 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// [`step`](Self::step) must follow: others rely on a worker that was woken to look for work.
     pub fn end_park(&self) {
         if let Some(_in_loop) = self.enter_outside_polls() {
-            self.get_up();
+            self.end_sleep_and_scan();
         }
     }
 
     /// The worker is awake, in its loop. If it watched in its sleep, it scans.
     #[inline(always)]
-    pub(crate) fn get_up(&self) {
-        self.stand_up();
+    pub(crate) fn end_sleep_and_scan(&self) {
+        self.end_sleep();
         self.scan_if_due();
     }
 
     /// Reasons of this worker's own not to sleep.
     pub(crate) fn must_stay(&self) -> bool {
         let slot = self.slot();
-        self.has_tied()
-            || self.has_tied_jobs()
+        self.has_bound()
+            || self.has_bound_jobs()
             || self.executor.gate.is_stopped()
             || !slot.lifo.is_empty()
             || slot.has_queued()

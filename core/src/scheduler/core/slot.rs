@@ -83,7 +83,7 @@ pub(crate) struct Local<F: Parts> {
     pub(crate) pace: Kept<Pace, Ticks<F>>,
     pub(crate) spin_limit: Kept<SpinLimit, F::Cores>,
     /// Searches for a task since the worker began.
-    pub(crate) searches: Cell<u32>,
+    pub(crate) find_count: Cell<u32>,
     pub(crate) duties: Duties<F>,
     /// Polls in a row from the LIFO slot.
     pub(crate) streak: Cell<u16>,
@@ -154,12 +154,12 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
     }
 
     /// Whether a call is at work in this slot, or a fork that has not ended relies on it. For the worker itself.
-    pub(crate) fn is_in_use(&self) -> bool {
+    pub(crate) fn has_active_call(&self) -> bool {
         self.local.calls.get() > 0 || self.fork.get().is_some_and(ForkWorker::is_in_use)
     }
 
     /// Whether user code is on the worker's stack: in a poll, a nested loop, a fork-join run, a broadcast. For the worker itself.
-    pub(crate) fn is_at_work(&self) -> bool {
+    pub(crate) fn has_user_frames(&self) -> bool {
         !self.local.frame.get().is_null()
             || self.local.depth.get() > 0
             || self.local.in_broadcast.get()
@@ -310,7 +310,7 @@ impl<F: Parts> Local<F> {
             rng: Kept::new(Rng::new()),
             pace: Kept::new(Pace::new()),
             spin_limit: Kept::new(SpinLimit::new()),
-            searches: Cell::new(0),
+            find_count: Cell::new(0),
             duties: Duties::new(),
             streak: Cell::new(0),
             budget: Cell::new(0),

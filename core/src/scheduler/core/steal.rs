@@ -36,7 +36,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let ready = injector.pop_batch(workers, room, |ready| {
             more = true;
             // SAFETY: as above; there is room for them.
-            executor.keep(unsafe { ring.push(ready) }, slot, class);
+            executor.push_overflow(unsafe { ring.push(ready) }, slot, class);
         })?;
         slot.counters.injector_batches.add(1);
         // What this worker leaves, in its ring or in the injector, others may take.
@@ -75,7 +75,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn others(
         &self,
     ) -> impl Iterator<Item = (usize, &'static WorkerSlot<RING, S::Parts>)> {
-        let (slots, me) = (self.executor.in_use(), self.id().index());
+        let (slots, me) = (self.executor.slots_in_use(), self.id().index());
         let first = self.slot().local.rng.get().map_or(0, |rng| rng.below(slots.len() as u32));
         let first = first as usize;
         let others = (first..slots.len()).chain(0..first).filter(move |i| *i != me);

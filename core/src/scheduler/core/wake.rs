@@ -105,7 +105,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A task went into an empty LIFO slot: a sleeper should watch this worker.
     #[inline(always)]
-    pub(crate) fn cover_lifo(&self, slot: &WorkerSlot<RING, S::Parts>) {
+    pub(crate) fn wake_watcher_for_lifo(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // A worker that is parking at this moment, and is not seen here, sees that this one is awake, and watches.
         if !self.watchdog.is_on()
             && self.config.has_watchdog()
@@ -118,7 +118,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// A timer is the first now in the wheel of a worker. If the poll that this one is in lasts, only a watcher sees to it.
     #[cold]
-    pub(crate) fn cover_timer(&self, slot: &WorkerSlot<RING, S::Parts>) {
+    pub(crate) fn wake_watcher_for_timer(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // Ordering: hints, all of them, after the fence in `Wheels::tell`, which pairs with that in `Idle::announce`: either a
         // sleeper is seen here, or it sees that this worker is online and awake, and watches.
         // A searcher will watch when it finds nothing, as it is with a push.
@@ -128,7 +128,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker has left, its timers have not.
-    pub(crate) fn leave_timers(&self, slot: &WorkerSlot<RING, S::Parts>) {
+    pub(crate) fn wake_for_orphaned_timers(&self, slot: &WorkerSlot<RING, S::Parts>) {
         // Ordering: after the fence in `Gate::tell_if_closing`, which pairs with the one in `tell`: either we see the
         // timer, or the thread that added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
         // or it sees that we have left.
@@ -138,7 +138,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// A worker has left, which perhaps was the one that listened: a sleeper takes its place.
-    pub(crate) fn leave_io(&self) {
+    pub(crate) fn wake_new_listener(&self) {
         if self.is_unheard() && self.idle.any_parked(self) {
             self.wake_one();
         }

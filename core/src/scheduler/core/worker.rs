@@ -70,7 +70,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// As `step`, for loops that go on at once: a worker that found nothing may go on searching.
     #[inline]
     pub(crate) fn pass(&self) -> Step {
-        if self.slot().local.duties.needs_slow_path() && self.halt() {
+        if self.slot().local.duties.needs_slow_path() && self.pass_slow_path() {
             return Step::Stopped;
         }
         if self.run_first_job() {
@@ -92,7 +92,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Whether there will be nothing to do for this worker: the executor has stopped, or the worker is to leave.
     fn is_over(&self) -> bool {
-        self.executor.settle() || self.executor.should_retire(self.slot())
+        self.executor.settle() || self.executor.try_retire(self.slot())
     }
 
     #[inline(always)]
@@ -124,8 +124,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// What came while the worker slept is there for it alone to see to. Whether it leaves for good.
     #[cold]
-    fn halt(&self) -> bool {
-        self.get_up();
+    fn pass_slow_path(&self) -> bool {
+        self.end_sleep_and_scan();
         if self.slot().local.duties.set_slept(false) {
             self.deliver();
             self.fire_timers();
@@ -133,7 +133,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             // It was not in the reactor if it was notified before it slept.
             self.end_busy_period();
         }
-        self.slot().local.duties.is_leaving() && self.executor.should_retire(self.slot())
+        self.slot().local.duties.is_leaving() && self.executor.try_retire(self.slot())
     }
 
     /// At most `polls` polls, fewer if there is nothing to do; how many there were. Never blocks.
@@ -143,7 +143,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Works until the worker is to leave for one of these reasons, or has left. Outside of polls. `hands_over`: the calling thread may
     /// leave the worker in the midst of a poll.
-    pub(crate) fn live(&self, hands_over: bool) -> End {
+    pub(crate) fn run_loop(&self, hands_over: bool) -> End {
         let in_loop = SlotGuard::enter(self.executor, self.id());
         self.slot().local.may_hand_over.set(hands_over);
         let most = self.executor.config.spin_rounds();
@@ -237,7 +237,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The first poll after an idle moment or a tick.
     #[cold]
     fn begin_busy_period(&self, pace: &Pace) {
-        self.cover_poll();
+        self.wake_watcher_for_poll();
         if let Some(watcher) = self.slot().local.watcher.get() {
             watcher.note_poll();
         }

@@ -182,7 +182,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot = self.slot();
         let began = slot.lifo.begin_as_poll();
         if began {
-            self.cover_poll();
+            self.wake_watcher_for_poll();
         }
         let was = slot.lifo.replace_in_user_code(true);
         slot.foreign_work(true);

@@ -4,6 +4,7 @@
 use crate::scheduler::core::faces::{OwnQueues, Queues};
 use core::cell::Cell;
 
+use super::off_loop::Out;
 use crate::{
     atomic::{AtomicU32, Ordering, fence},
     class::Class,
@@ -20,7 +21,6 @@ use crate::{
             context::{Inside, SlotGuard, Waits, Worker},
             executor::Scheduler,
             faces::{JobOffers, Jobs, Waiting},
-            leave_loop::OutOfLoop,
             slot::{Slots, WorkerSlot},
         },
         state::{broadcasts::Pending, classes::Hints},
@@ -267,15 +267,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         let now = self.platform.now();
         let over = now.as_nanos().saturating_sub(since) >= self.config.job_slice();
         // SAFETY: INV-FORK-WORKER: the caller is the worker.
-        let own = || unsafe { !slot.lifo.is_empty() || slot.has_pinned() };
+        let own = || unsafe { !slot.lifo.is_empty() || slot.has_bound() };
         let kept = || !self.config.stealing() && slot.has_queued();
         let unseen = || !self.watchdog.is_on() && (slot.is_overdue(now) || self.is_unheard());
         let awake = || !self.idle.any_parked(self);
         let waits = || own() || kept() || unseen();
         let due = match self.run_of(me).map_or(Class::Normal, |run| run.class) {
             Class::Urgent => over && (waits() || awake()),
-            Class::Normal => self.is_pressed(slot) || over && (waits() || awake()),
-            Class::Background => self.is_pressed(slot) || waits() || awake() && self.has_queued(),
+            Class::Normal => self.has_urgent_for(slot) || over && (waits() || awake()),
+            Class::Background => {
+                self.has_urgent_for(slot) || waits() || awake() && self.has_queued()
+            }
         };
         if due {
             // The loop looks for I/O and timers before it steals again.
@@ -292,64 +294,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
         wait(&Out { worker: &worker, out });
-    }
-}
-
-/// A worker that is out of its loop.
-struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
-    worker: &'w Worker<P, S, RING>,
-    out: OutOfLoop<'w>,
-}
-
-impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
-    fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic> {
-        let slot = self.worker.slot();
-        let outcome = slot.without_task(|| self.worker.executor.platform.guard(job));
-        slot.counters.jobs.add(1);
-        outcome
-    }
-
-    fn join_broadcast(&self) {
-        self.worker.join_broadcast();
-        self.worker.run_foreign_broadcast();
-    }
-
-    fn nesting(&self) -> u32 {
-        self.worker.executor.config.nesting()
-    }
-
-    fn spin_rounds(&self) -> u32 {
-        self.worker.executor.config.spin_rounds()
-    }
-
-    fn relax(&self, round: u32) {
-        self.worker.executor.platform.relax(round);
-    }
-
-    fn sleep(&self, still: &dyn Fn() -> bool) {
-        let (executor, slot) = (self.worker.executor, self.worker.slot());
-        let _counted = executor.begin_join_sleep(slot);
-        if still() {
-            self.worker.wait(&self.out);
-        }
-    }
-
-    fn block(&self, still: &dyn Fn() -> bool) {
-        let (executor, slot) = (self.worker.executor, self.worker.slot());
-        // What a broadcast's closure queues goes to the others too: this worker does not come to it.
-        let give_away = || {
-            let was = slot.lifo.replace_in_user_code(false);
-            self.worker.give_away();
-            slot.lifo.set_in_user_code(was);
-        };
-        give_away();
-        let _blocked = executor.begin_block(slot);
-        // A watcher fires the timers of this worker.
-        while still() {
-            self.join_broadcast();
-            give_away();
-            self.worker.wait(&self.out);
-        }
     }
 }
 
@@ -435,7 +379,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Jobs for Worker<P, S, RING>
         let Some(all) = self.executor.classes.get() else { return false };
         // Ordering: a hint.
         all.urgent_runs.load(Ordering::Relaxed) > 0
-            && !self.executor.is_pressed(self.slot())
+            && !self.executor.has_urgent_for(self.slot())
             && self.may_steal()
             && {
                 // Pieces that never end must not starve timers and I/O.
@@ -463,7 +407,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Jobs for Worker<P, S, RING>
         is_set && self.run_broadcast(&self.leave_loop())
     }
 
-    fn has_tied_jobs(&self) -> bool {
+    fn has_bound_jobs(&self) -> bool {
         self.slot().classes.get().is_some_and(|own| own.is_hinted(Hints::JOBS))
     }
 }
@@ -482,7 +426,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> JobOffers<RING, S::Parts>
     }
 
     fn ask_for_jobs(&self) {
-        self.in_use().iter().filter_map(|slot| slot.fork.get()).for_each(ForkWorker::ask);
+        self.slots_in_use().iter().filter_map(|slot| slot.fork.get()).for_each(ForkWorker::ask);
     }
 
     fn decline_broadcast(&self, slot: &WorkerSlot<RING, S::Parts>) {

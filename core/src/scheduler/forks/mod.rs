@@ -2,3 +2,4 @@
 
 pub(crate) mod broadcast;
 pub(crate) mod jobs;
+mod off_loop;

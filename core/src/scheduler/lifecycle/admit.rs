@@ -187,7 +187,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // SAFETY: a poll holds a reference to its task.
         let is_one = || unsafe { Header::pin(NonNull::from(task)) }.is_some();
         let pinned =
-            task.state.load().is_pinned() && (!<S::Parts as Parts>::Classes::ON || is_one());
+            task.state.load().is_bound() && (!<S::Parts as Parts>::Classes::ON || is_one());
         (pinned && Self::count_local(slot, 1)).then_some(worker)
     }
 

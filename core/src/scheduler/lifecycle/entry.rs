@@ -35,7 +35,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             return Err(RunError::MustNotWait);
         }
         // A poll that has left its worker counts as one on it: its worker may be on its way.
-        if self.working().is_some() || self.left_poll().is_some() {
+        if self.online_worker().is_some() || self.left_poll().is_some() {
             return Err(RunError::AlreadyWorker);
         }
         self.attach(id, OFFLINE)
@@ -70,7 +70,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         slot.local.helping.set(false);
         slot.local.may_hand_over.set(false);
         if let Some(spare) = id.index().checked_sub(self.workers()) {
-            // Ordering: see `in_use`.
+            // Ordering: see `slots_in_use`.
             self.spares.fetch_max(spare as u32 + 1, Ordering::Relaxed);
             // Workers that sleep already did not know of this slot when they asked all owners for jobs.
             if let Some(fork) = slot.fork.get() {
@@ -177,7 +177,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let id = worker.id();
         let mut next = Some(worker);
         while let Some(worker) = next.take() {
-            let end = worker.live(hands_over);
+            let end = worker.run_loop(hands_over);
             match end {
                 // By another way than its drop.
                 End::HasLeft => core::mem::forget(worker),
@@ -253,7 +253,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
     fn drop(&mut self) {
         let (executor, slot) = (self.executor, self.slot());
         // Frames below this one still use the slot: no other context may enter it before they end (INV-LOCAL, INV-FORK-WORKER).
-        let is_in_use = slot.is_in_use();
+        let is_in_use = slot.has_active_call();
         slot.local.abandoned.set(is_in_use.then_some(leave::<P, S, RING>));
         if let Some(fork) = slot.fork.get() {
             fork.set_leaving(is_in_use);
@@ -263,7 +263,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Drop for Worker<P, S, RING>
         }
         slot.local.calls.set(1);
         // Not by `leave_loop`, which would tell the loop that drives it.
-        self.stand_up();
+        self.end_sleep();
         let out = self.leave_loop();
         self.end_busy_period();
         self.retire_locals(&out);

@@ -36,9 +36,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         }
     }
 
-    fn should_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+    fn try_retire(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let may = slot.shared.retiring.get().is_some_and(Retiring::may_retire)
-            && !slot.is_at_work()
+            && !slot.has_user_frames()
             && slot.local.locals.get() == 0;
         slot.local.duties.set_leaving(may);
         may
@@ -66,8 +66,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Lifecycle<P, S, RING>
         if !self.census.blocked.is_zero() {
             self.wake_all();
         }
-        self.leave_timers(slot);
-        self.leave_io();
+        self.wake_for_orphaned_timers(slot);
+        self.wake_new_listener();
     }
 
     fn dismiss_affine(&self, first: WorkerId) {

@@ -1,8 +1,8 @@
 //! Workers added and retired while the executor runs.
 //!
 //! `resize` asks the workers with the highest numbers to retire, and wakes them. Each leaves its loop when it is idle or at the end of a
-//! tick, once neither a local task lives nor one that only this worker may run (`state/retiring.rs`). Its queues, its timers and the
-//! reactor go to the others, as when any worker leaves.
+//! tick, once neither a local task lives nor one that only this worker may run (`state/retiring.rs`). Its queued tasks move to
+//! the injectors. Its timers stay in its wheel, and the other workers fire them. Another worker becomes the listener.
 //!
 //! The request may be withdrawn while the worker leaves. So both sides look twice. The context that resizes looks whether a worker that
 //! should stay is offline, and has it started. The worker, once offline, looks whether it should stay, and comes back. At least one of them

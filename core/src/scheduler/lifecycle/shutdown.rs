@@ -123,7 +123,7 @@ where
     /// # Ok::<(), Box<dyn core::error::Error>>(())
     /// ```
     pub fn drain(&'static self, deadline: Instant) -> Result<bool, ShutdownError> {
-        if self.working().is_some() || self.left_poll().is_some() {
+        if self.online_worker().is_some() || self.left_poll().is_some() {
             return Err(ShutdownError::OnWorker);
         }
         if !self.platform.may_wait() {

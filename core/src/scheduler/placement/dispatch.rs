@@ -69,7 +69,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Queues<RING, S::Parts>
     }
 
     #[inline(always)]
-    fn is_pressed(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
+    fn has_urgent_for(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
         let (Some(all), Some(own)) = (self.classes.get(), slot.classes.get()) else { return false };
         all.urgent_epoch() != own.urgent_epoch.get() && own.has_urgent(all)
     }
@@ -152,7 +152,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether an urgent task waits for the poll of a task of another class, in the context of the worker whose slot it is.
     #[inline(always)]
     pub(crate) fn must_give_way(&self, slot: &WorkerSlot<RING, S::Parts>) -> bool {
-        self.is_pressed(slot) && Self::class_of(slot).is_some_and(|class| class != Class::Urgent)
+        self.has_urgent_for(slot)
+            && Self::class_of(slot).is_some_and(|class| class != Class::Urgent)
     }
 
     /// The class of the task that the worker polls, for the worker itself.

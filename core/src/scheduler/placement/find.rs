@@ -28,18 +28,19 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     fn take_first(&self) -> Option<Ready> {
         let (all, own) = (self.executor.classes.get()?, self.slot().classes.get()?);
         let epoch = all.urgent_epoch();
-        if epoch == own.urgent_epoch.get() { None } else { self.answer(all, own, epoch) }
+        if epoch == own.urgent_epoch.get() { None } else { self.take_urgent(all, own, epoch) }
     }
 
     fn take_in_turn(&self) -> Option<Ready> {
         // By turns: neither tasks with an affinity nor those from outside keep the worker to themselves.
-        let affine = || if self.others_first(2) { None } else { self.take_affine(Class::Normal) };
+        let affine =
+            || if self.shared_before_affine(2) { None } else { self.take_affine(Class::Normal) };
         self.take_share().or_else(affine)
     }
 
     fn take_before_shared(&self) -> Option<Ready> {
         // Tasks with an affinity that never end must not keep this worker from all others.
-        if self.others_first(AROUND) { None } else { self.take_affine(Class::Normal) }
+        if self.shared_before_affine(AROUND) { None } else { self.take_affine(Class::Normal) }
     }
 
     fn take_after_shared(&self) -> Option<Ready> {
@@ -56,7 +57,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
         }
         if classes.has_urgent(all) {
             // Its pusher was interrupted before it called, perhaps for long.
-            if let Some(ready) = self.answer(all, classes, classes.urgent_epoch.get()) {
+            if let Some(ready) = self.take_urgent(all, classes, classes.urgent_epoch.get()) {
                 return Some(ready);
             }
         }
@@ -69,18 +70,18 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
         })
     }
 
-    fn take_tied(&self) -> Option<Ready> {
+    fn take_bound(&self) -> Option<Ready> {
         // SAFETY: we are the worker.
         unsafe { self.slot().pop_pinned() }.or_else(|| self.take_affine_of_any())
     }
 
-    fn has_tied(&self) -> bool {
+    fn has_bound(&self) -> bool {
         // SAFETY: we are the worker.
-        unsafe { self.slot().has_pinned() }
+        unsafe { self.slot().has_bound() }
     }
 
     #[cold]
-    fn hand_tied_over(&self) {
+    fn wake_next_of_set(&self) {
         if !self.slot().is_hinted() {
             return;
         }
@@ -98,7 +99,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
             }
             // It is not known which: all that may be meant.
             None => {
-                for (i, slot) in executor.in_use().iter().enumerate() {
+                for (i, slot) in executor.slots_in_use().iter().enumerate() {
                     if i != me.index() && slot.is_hinted() {
                         let _ = executor.claim(WorkerId::new(i as u16));
                     }
@@ -124,7 +125,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// There may be an urgent task: so many have come.
     #[inline(never)]
-    fn answer(
+    fn take_urgent(
         &self,
         all: &Classes,
         own: &OwnClasses<RING, Cores<S, RING>>,
@@ -210,7 +211,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         own.background_polls.add(1);
         self.trace_class(&ready, Class::Background);
         // Its time is counted at the next look.
-        self.slot().local.searches.set(0_u32.wrapping_sub(1));
+        self.slot().local.find_count.set(0_u32.wrapping_sub(1));
         Some(ready)
     }
 
@@ -255,8 +256,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Whether tasks with an affinity come after those for all workers this time: one in `n`.
-    fn others_first(&self, n: u32) -> bool {
-        self.slot().classes.get().is_none_or(|own| own.others_first(n))
+    fn shared_before_affine(&self, n: u32) -> bool {
+        self.slot().classes.get().is_none_or(|own| own.shared_before_affine(n))
     }
 
     /// Polls urgent tasks, whether any. If it `looks`, it looks for I/O and timers first.

@@ -73,7 +73,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let Waits::OnWorker(id, slot) = self.waits() else { return (false, false) };
         let Some(own) = slot.classes.get() else { return (false, false) };
         let worker = Worker::of(self, id);
-        let pressed = self.is_pressed(slot);
+        let pressed = self.has_urgent_for(slot);
         if !pressed && !may(own)
             || Self::is_in_urgent(slot)
             || slot.local.depth.get() >= self.config.nesting()

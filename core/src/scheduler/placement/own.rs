@@ -44,9 +44,9 @@ impl<const RING: usize, F: Parts> OwnQueues<RING, F> for WorkerSlot<RING, F> {
         }
     }
 
-    unsafe fn has_pinned(&self) -> bool {
+    unsafe fn has_bound(&self) -> bool {
         // SAFETY: as the caller promises.
-        unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_pinned()) }
+        unsafe { !self.inbox.is_empty() || self.classes.get().is_some_and(|own| own.has_bound()) }
     }
 
     fn has_mail(&self) -> bool {

@@ -110,7 +110,7 @@ pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// Calls of `give_way` in vain.
     #[cfg(feature = "classes")]
     in_vain: Cell<u32>,
-    /// The `urgent_epoch` that the worker has seen to: since they were so many, no urgent task has come for it.
+    /// The urgent epoch at which the worker last found no urgent task for it.
     pub(crate) urgent_epoch: Cell<u32>,
 }
 
@@ -147,7 +147,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
 
     /// Whether tasks with an affinity come after those for all workers this time: one time in `n`. A count of its own: one that others
     /// set back, as the search for background tasks does with the count of searches, would let them wait for ever.
-    pub(crate) fn others_first(&self, n: u32) -> bool {
+    pub(crate) fn shared_before_affine(&self, n: u32) -> bool {
         self.affinity_turn.set(self.affinity_turn.get().wrapping_add(1));
         self.affinity_turn.get() % n == 0
     }
@@ -189,12 +189,12 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     ///
     /// # Safety
     /// The caller is the worker.
-    pub(crate) unsafe fn has_pinned(&self) -> bool {
+    pub(crate) unsafe fn has_bound(&self) -> bool {
         // SAFETY: as the caller promises.
         !self.urgent.is_empty() || unsafe { !self.inbox.is_empty() } || self.is_hinted(Hints::TASKS)
     }
 
-    /// As `has_pinned`, of a worker that has left.
+    /// As `has_bound`, of a worker that has left.
     pub(crate) fn has_mail(&self) -> bool {
         self.is_hinted(Hints::TASKS) || !self.urgent.is_empty() || self.inbox.has_mail()
     }

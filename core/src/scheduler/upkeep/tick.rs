@@ -41,7 +41,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         self.fire_timers();
         self.look_at_next();
         // It takes effect before the next pass: this one has a task to find.
-        let _ = self.executor.should_retire(self.slot());
+        let _ = self.executor.try_retire(self.slot());
     }
 
     /// A tick that is over ends now.

@@ -61,7 +61,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 
     #[inline]
     fn place(&self) -> Option<(u16, &Wheel<Self::Many>, bool)> {
-        let here = self.working();
+        let here = self.online_worker();
         let is_urgent = <S::Parts as Parts>::Classes::ON
             && here.is_some_and(|(_, slot)| Self::is_in_urgent(slot));
         let index = match here {
@@ -89,7 +89,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 
     fn tell(&self, index: u16) {
         // One that is driven and rests is asked for as by any other context.
-        let awake = self.working().filter(|(_, slot)| !slot.local.duties.is_armed());
+        let awake = self.online_worker().filter(|(_, slot)| !slot.local.duties.is_armed());
         let me = awake.map(|(id, _)| id.index());
         let is_mine = |(id, slot): &(WorkerId, &WorkerSlot<RING, S::Parts>)| {
             id.index() == usize::from(index) && !slot.is_blocked_in_place()
@@ -100,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
             // We look before we sleep.
             return;
         }
-        // Ordering: see `leave_timers` and `cover_timer`.
+        // Ordering: see `wake_for_orphaned_timers` and `wake_watcher_for_timer`.
         fence(Ordering::SeqCst);
         match self.slots().get(usize::from(index)) {
             // Its park word keeps the notice, whatever it is about to do.
@@ -108,7 +108,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 if me != Some(usize::from(index)) {
                     self.unpark(WorkerId::new(index));
                 }
-                self.cover_timer(slot);
+                self.wake_watcher_for_timer(slot);
             }
             _ => self.wake_one(),
         }
@@ -159,7 +159,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let slot_log2 = executor.config.wheel_slot_log2;
         let mut next = slot.next_timer(slot_log2);
         slot.local.orphans.set(false);
-        // Ordering: after the fence in `Idle::announce`, see `leave_timers`.
+        // Ordering: after the fence in `Idle::announce`, see `wake_for_orphaned_timers`.
         for deadline in executor.left_behind().filter_map(|left| left.next_timer(slot_log2)) {
             slot.local.orphans.set(true);
             next = Some(next.map_or(deadline, |next| next.min(deadline)));

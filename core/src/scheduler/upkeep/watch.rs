@@ -54,7 +54,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn scan(&self, now: Instant) {
         self.slot().counters.sweeps.add(1);
         let (mut found, mut sum) = (false, 0_u32);
-        for (index, other) in self.executor.in_use().iter().enumerate() {
+        for (index, other) in self.executor.slots_in_use().iter().enumerate() {
             // Ordering: a hint.
             sum = sum.wrapping_add(other.lifo.polls.load(Ordering::Relaxed));
             if index != self.id().index() {
@@ -71,7 +71,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// At the end of a tick: looks at one other worker, the next in turn.
     pub(crate) fn look_at_next(&self) {
         let Some(watcher) = self.slot().local.watcher.get() else { return };
-        let slots = self.executor.in_use();
+        let slots = self.executor.slots_in_use();
         let index = watcher.next_of(slots.len());
         let Some(other) = slots.get(index).filter(|_| index != self.id().index()) else { return };
         if other.may_keep_tasks() || other.has_timers() {

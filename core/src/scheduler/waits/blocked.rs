@@ -45,7 +45,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             worker.give_away();
             // A task that is pinned here can run nowhere else, and the caller may wait for it. So it runs, and nests deeper
             // still.
-            let pinned = worker.take_tied();
+            let pinned = worker.take_bound();
             let polled = pinned.is_some();
             if let Some(ready) = pinned {
                 let _ = worker.poll_apart(ready, &out);
@@ -58,7 +58,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             }
             match (polled, can_work) {
                 // Pinned tasks may come without end. If the wait is stuck, they are no reason to go on.
-                (true, false) if self.is_pinned_down(id, &mut outlook) => {
+                (true, false) if self.gives_up_on_bound(id, &mut outlook) => {
                     return worker.in_user_code(&worker.leave_loop(), done);
                 }
                 (true, _) => continue,
@@ -80,7 +80,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether a blocked worker gives up that has just polled a pinned task, while no other can run tasks: it has done only that
     /// for a while, and nothing is in sight that ends this.
     #[cold]
-    fn is_pinned_down(&'static self, me: WorkerId, outlook: &mut Outlook) -> bool {
+    fn gives_up_on_bound(&'static self, me: WorkerId, outlook: &mut Outlook) -> bool {
         let now = self.platform.now();
         // The tasks that it polls may end its wait, so it goes on for a while in any case.
         self.retry(outlook, now)
@@ -144,7 +144,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             slot.next_timer(slot_log2).is_some_and(|next| next <= by)
         };
         let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued();
-        (self.has_injected() || self.in_use().iter().any(has_tasks))
+        (self.has_injected() || self.slots_in_use().iter().any(has_tasks))
             && !self.regular().iter().any(is_due)
             // Twice: a worker that was seen asleep first may have been woken since by a worker that was seen asleep last.
             && self.all_blocked_sleep(me)
@@ -167,7 +167,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, duties) = (self.executor, &self.slot().local.duties);
         // The next poll is the first one again, of which others are told.
         self.end_busy_period();
-        let hearing = executor.census.hearing.up();
+        let hearing = executor.census.blocked_asleep.up();
         // Ordering: pairs with the fence in `recheck_blocked`: either a worker that begins a poll sees that this one may watch, and wakes
         // it, or this one sees that it is awake.
         fence(Ordering::SeqCst);

@@ -98,7 +98,7 @@ where
         let may = local.may_hand_over.get()
             && self.platform.left_poll().is_some()
             && is_outermost
-            && !task.state.load().is_pinned()
+            && !task.state.load().is_bound()
             && local.locals.get() == 0
             && !local.in_broadcast.get()
             && !local.duties.is_batching()
@@ -172,7 +172,7 @@ impl<'s, F: Parts> InPlace<'s, F> {
         // Ordering: pairs with the fence in `Wheels::tell`: either we see a new timer, or its context sees that others fire it; and with
         // the one in `Idle::announce`: either we see a sleeper, or it sees that it must look at our timers.
         fence(Ordering::SeqCst);
-        executor.leave_timers(slot);
+        executor.wake_for_orphaned_timers(slot);
         let lifo_cap = slot.local.lifo_cap.replace(0);
         Self { is_blocked_in_place, was, local: &slot.local, lifo_cap }
     }

@@ -1,0 +1,70 @@
+//! A worker in user code, as fork-join asks it to wait and to run jobs.
+
+use crate::{
+    fork::worker::OffLoop,
+    platform::{Panic, Platform},
+    scheduler::core::{
+        context::Worker,
+        faces::{Jobs, Waiting},
+        leave_loop::OutOfLoop,
+        slot::Slots,
+    },
+};
+
+/// A worker that is out of its loop.
+pub(super) struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
+    pub(super) worker: &'w Worker<P, S, RING>,
+    pub(super) out: OutOfLoop<'w>,
+}
+
+impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
+    fn run(&self, job: &mut dyn FnMut()) -> Result<(), Panic> {
+        let slot = self.worker.slot();
+        let outcome = slot.without_task(|| self.worker.executor.platform.guard(job));
+        slot.counters.jobs.add(1);
+        outcome
+    }
+
+    fn join_broadcast(&self) {
+        self.worker.join_broadcast();
+        self.worker.run_foreign_broadcast();
+    }
+
+    fn nesting(&self) -> u32 {
+        self.worker.executor.config.nesting()
+    }
+
+    fn spin_rounds(&self) -> u32 {
+        self.worker.executor.config.spin_rounds()
+    }
+
+    fn relax(&self, round: u32) {
+        self.worker.executor.platform.relax(round);
+    }
+
+    fn sleep(&self, still: &dyn Fn() -> bool) {
+        let (executor, slot) = (self.worker.executor, self.worker.slot());
+        let _counted = executor.begin_join_sleep(slot);
+        if still() {
+            self.worker.wait(&self.out);
+        }
+    }
+
+    fn block(&self, still: &dyn Fn() -> bool) {
+        let (executor, slot) = (self.worker.executor, self.worker.slot());
+        // What a broadcast's closure queues goes to the others too: this worker does not come to it.
+        let give_away = || {
+            let was = slot.lifo.replace_in_user_code(false);
+            self.worker.give_away();
+            slot.lifo.set_in_user_code(was);
+        };
+        give_away();
+        let _blocked = executor.begin_block(slot);
+        // A watcher fires the timers of this worker.
+        while still() {
+            self.join_broadcast();
+            give_away();
+            self.worker.wait(&self.out);
+        }
+    }
+}
