@@ -86,7 +86,7 @@ fn who_is_no_worker_gets_the_closure_back() {
 
 /// Two workers, both awake, and slots for two more contexts.
 fn spared() -> Sim {
-    let sim = Sim::offline(4, quiet().spares(2));
+    let sim = Sim::offline(4, quiet().spare_slots(2));
     (0..2).for_each(|i| sim.attach(i));
     sim
 }

@@ -105,7 +105,7 @@ fn a_handle_dropped_in_a_wait_that_panics_leaves_at_its_end() {
 /// An executor with one worker and one spare slot, and the entry of a compensation worker that has not come. Worker 0
 /// has waited for a task that worker 1 has run.
 fn late_replacement() -> (&'static ThreadExecutor, WorkerEntry) {
-    let executor = parked(3, quiet().nesting(0).spares(1));
+    let executor = parked(3, quiet().nesting(0).spare_slots(1));
     executor.platform().keep_entries();
     let blocked = thread::spawn(move || {
         let worker = executor.worker(id(0)).unwrap();

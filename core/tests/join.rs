@@ -239,7 +239,7 @@ fn stand_ins_take_over_from_workers_that_are_too_deep() {
     static POOL: TaskPool<512, 256> = TaskPool::new();
     let _watchdog = watchdog();
     let spawn = |at: At, d: Descent<At>| at.spawn(&POOL, d.go()).unwrap();
-    let executor = threads(1 + 4, Config::new().nesting(10).spares(4));
+    let executor = threads(1 + 4, Config::new().nesting(10).spare_slots(4));
     // Five contexts; each nests ten deep, or one deeper.
     for depth in [10, 11, 30, 50] {
         let descent = Descent { spawn, at: executor, depth };
@@ -262,7 +262,7 @@ fn a_refused_stand_in_is_an_error_not_a_hang() {
     static POOL: TaskPool<512, 64> = TaskPool::new();
     let _watchdog = watchdog();
     let spawn = |at: At, d: Descent<At>| at.spawn(&POOL, d.go()).unwrap();
-    let executor = threads(1 + 2, Config::new().nesting(3).spares(2));
+    let executor = threads(1 + 2, Config::new().nesting(3).spare_slots(2));
     executor.platform().limit_starts(0);
     let descent = Descent { spawn, at: executor, depth: 8 };
     assert!(executor.spawn(&POOL, descent.go()).unwrap().join().unwrap() > 0);
@@ -302,7 +302,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
     // A compensation worker is asked to retire while it is in a poll, and the executor stops before the worker reads the
     // request. The next worker that is too deep must still get one that stays.
     let _watchdog = watchdog();
-    let executor = threads(1 + 1, Config::new().nesting(0).spares(1));
+    let executor = threads(1 + 1, Config::new().nesting(0).spare_slots(1));
     let pool = pool();
     let block_in_poll = move |entered: Flag, released: Flag| {
         executor
@@ -360,7 +360,7 @@ fn a_stand_in_that_the_shutdown_ended_leaves_nothing_behind() {
 fn a_pinned_task_runs_on_a_worker_that_is_too_deep() {
     // Worker 0 is too deep to help. It waits for a task that waits for a task that is pinned to worker 0.
     let _watchdog = watchdog();
-    let executor = threads(2 + 2, Config::new().nesting(0).spares(2));
+    let executor = threads(2 + 2, Config::new().nesting(0).spare_slots(2));
     let pool = pool();
     let mut outer = executor
         .spawner()
@@ -378,7 +378,7 @@ fn a_pinned_task_runs_on_a_worker_that_is_too_deep() {
 #[test]
 fn an_own_pinned_task_is_joined_however_deep() {
     let _watchdog = watchdog();
-    let executor = threads(2 + 1, Config::new().nesting(0).spares(1));
+    let executor = threads(2 + 1, Config::new().nesting(0).spare_slots(1));
     let pool = pool();
     let down = async move {
         let mut pinned = executor.spawner().spawn_pinned(pool, id(0), async { 3 }).unwrap();
@@ -394,7 +394,7 @@ fn foreign_threads_join() {
     let _watchdog = watchdog();
     for workers in [1, 3] {
         for spares in [0, 2] {
-            let executor = threads(workers + spares, Config::new().spares(spares));
+            let executor = threads(workers + spares, Config::new().spare_slots(spares));
             let pool = pool();
             let joins = |n: usize| {
                 for i in 0..n {
@@ -419,7 +419,7 @@ fn foreign_threads_join() {
 fn a_foreign_thread_that_helps_is_no_worker_afterwards() {
     // The only worker is in a poll. A thread that joins must not become that worker; it may only help.
     let _watchdog = watchdog();
-    let executor = threads(1 + 1, Config::new().spares(1));
+    let executor = threads(1 + 1, Config::new().spare_slots(1));
     let pool = pool();
     for _ in 0..200 {
         let mut handle = executor.spawn(pool, async { 1 }).unwrap();
@@ -474,7 +474,7 @@ fn workers_join_each_others_tasks_at_random() {
         }
         left.join().unwrap() + right.join().unwrap()
     }
-    let executor = threads(4 + 4, Config::new().nesting(64).spares(4));
+    let executor = threads(4 + 4, Config::new().nesting(64).spare_slots(4));
     for seed in [1, 0xDEAD_BEEF, 0x9E37_79B9_7F4A_7C15] {
         println!("seed {seed:#x}");
         let mut root = executor.spawn(&POOL, async move { tree(executor, 7, seed) }).unwrap();

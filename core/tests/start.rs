@@ -79,7 +79,7 @@ fn an_executor_needs_a_fair_number_of_workers() {
     assert_eq!(over(1), Ok(()));
     assert_eq!(over(most), Ok(()));
     assert_eq!(over(most + 1), Err(BuildError::TooManyWorkers(most)));
-    let spares = Config::new().spares(3);
+    let spares = Config::new().spare_slots(3);
     let over = |n| {
         Scheduler::over(Manual::new(), spares, slots::<2, filch::parts::All>(n))
             .map(|e| e.workers())
@@ -150,7 +150,7 @@ fn a_platform_that_cannot_block_spins_until_the_word_changes_or_the_deadline() {
 
 #[test]
 fn spare_slots_are_no_workers_for_everybody() {
-    let sim = Sim::offline(3, quiet().spares(2));
+    let sim = Sim::offline(3, quiet().spare_slots(2));
     assert_eq!(sim.executor.workers(), 1);
     assert_eq!(sim.executor.run(id(1)), Err(RunError::NoSuchWorker(1)));
 }

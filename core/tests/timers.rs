@@ -889,7 +889,7 @@ fn timers_bear_all_durations_at_all_times() {
     for tick in [Duration::ZERO, Duration::from_nanos(1), ms(1), Duration::MAX] {
         for now in times(at(ms(7))) {
             for d in EXTREMES {
-                let sim = Sim::with(1, quiet().timer_tick(tick));
+                let sim = Sim::with(1, quiet().timer_resolution(tick));
                 let timers = sim.timers();
                 if now > timers.now() {
                     sim.set_clock(now);
@@ -973,7 +973,8 @@ fn intervals_bear_all_periods_at_all_times() {
 fn configurations_bear_all_durations() {
     for d in EXTREMES {
         let config = Config::new().park_timeout(Some(d)).poll_limit(Some(d)).job_slice(d);
-        let sim = Sim::with(1, config.timer_tick(d).watchdog(Some((d.max(ms(1)), d.max(ms(1))))));
+        let sim =
+            Sim::with(1, config.timer_resolution(d).watchdog(Some((d.max(ms(1)), d.max(ms(1))))));
         let mut sleep = Box::pin(sim.timers().sleep(ms(5)));
         assert!(poll_with(sleep.as_mut(), &Arc::default()).is_pending());
         sim.set_clock(at(ms(5)));

@@ -75,7 +75,7 @@ fn sums_and_others_share_the_workers() {
     let (sums, most) = (sums.into_inner(), most.into_inner());
     println!("{sums} sums; {most} threads, of which {WORKERS} are workers and one waits");
     assert!(sums >= SUMS, "nothing was computed meanwhile");
-    // There is no separate pool for the computations, and no replacement worker.
+    // There is no separate pool for the computations, and no compensation worker.
     assert_eq!((before, most), (WORKERS + 1, WORKERS + 1));
     server.end();
 }

@@ -278,7 +278,7 @@ typedef struct filch_config {
     // The longest sleep of a worker in nanoseconds; 0 (the default): no limit. It helps while a platform is brought up.
     uint64_t park_timeout_ns;
     // The width of a slot of the timer wheel in nanoseconds (default: 262,144). No timer fires early or late by it.
-    uint64_t timer_tick_ns;
+    uint64_t timer_resolution_ns;
     // The seed of the workers' choices of which other worker to steal from (default: 0).
     uint64_t seed;
 } filch_config;

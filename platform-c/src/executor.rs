@@ -91,7 +91,7 @@ pub struct filch_config {
     /// The longest sleep of a worker in nanoseconds; 0 (the default): no limit. It helps while a platform is brought up.
     pub park_timeout_ns: u64,
     /// The width of a slot of the timer wheel in nanoseconds (default: 262,144). No timer fires early or late by it.
-    pub timer_tick_ns: u64,
+    pub timer_resolution_ns: u64,
     /// The seed of the workers' choices of which other worker to steal from (default: 0).
     pub seed: u64,
 }
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn filch_config_init(config: *mut filch_config) -> filch_s
         watchdog_short_ns: 400_000,
         watchdog_long_ns: 10_000_000,
         park_timeout_ns: 0,
-        timer_tick_ns: 1 << 18,
+        timer_resolution_ns: 1 << 18,
         seed: 0,
     };
     // SAFETY: the caller's.
@@ -139,7 +139,7 @@ unsafe fn config_of(config: *const filch_config) -> Config {
         .nesting(c.nesting)
         .watchdog(watchdog)
         .park_timeout(park)
-        .timer_tick(Duration::from_nanos(c.timer_tick_ns))
+        .timer_resolution(Duration::from_nanos(c.timer_resolution_ns))
         .seed(c.seed)
 }
 

@@ -273,7 +273,8 @@ impl<T: AsFd> Async<T> {
     /// TLS in the kernel.
     ///
     /// # Errors
-    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime
+    /// has ended.
     ///
     /// # Cancel safety
     /// Dropping it loses only what `op` loses, and never after a success.
@@ -289,7 +290,8 @@ impl<T: AsFd> Async<T> {
     /// last caller.
     ///
     /// # Errors
-    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime
+    /// has ended.
     pub fn poll_read_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -302,7 +304,8 @@ impl<T: AsFd> Async<T> {
     /// waiting reader.
     ///
     /// # Errors
-    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime
+    /// has ended.
     pub fn poll_write_with<R>(
         &self,
         cx: &mut Context<'_>,
@@ -314,7 +317,8 @@ impl<T: AsFd> Async<T> {
     /// [`read_stream_with`](Self::read_stream_with) for poll-style callers.
     ///
     /// # Errors
-    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime has ended.
+    /// Those of `op`, but for [`WouldBlock`](io::ErrorKind::WouldBlock) and [`Interrupted`](io::ErrorKind::Interrupted); and if the runtime
+    /// has ended.
     pub fn poll_read_stream_with(
         &self,
         cx: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! What the types of I/O need of a host: [`Driver`]. For hosts; programs do not need it.
 //!
-//! A host that shows a `Driver` by [`Host::io`](filch_std::runtime::Host::io) makes all types of this crate work on its runtimes. It waits for
-//! events however it likes, and hands each to [`Driver::deliver`].
+//! A host that shows a `Driver` by [`Host::io`](filch_std::runtime::Host::io) makes all types of this crate work on its runtimes. It waits
+//! for events however it likes, and hands each to [`Driver::deliver`].
 
 use core::fmt;
 use std::{

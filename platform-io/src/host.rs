@@ -1,5 +1,5 @@
-//! What the hosts of this workspace do alike, and the builders of their runtimes: workers that do not listen sleep on their words, and all of them do once the system
-//! refuses to wait for I/O.
+//! What the hosts of this workspace do alike, and the builders of their runtimes: workers that do not listen sleep on their words, and all
+//! of them do once the system refuses to wait for I/O.
 
 /// Methods of [`Host`](filch_std::runtime::Host), over the fields `futex` and `driver`.
 #[doc(hidden)]
@@ -88,7 +88,8 @@ macro_rules! reactor_methods {
     };
 }
 
-/// A `Builder` that has `filch_std`'s in its field `inner`; it has `new`, and implements `RuntimeBuilder`. `$poller` names what the host makes.
+/// A `Builder` that has `filch_std`'s in its field `inner`; it has `new`, and implements `RuntimeBuilder`. `$poller` names what the host
+/// makes.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! host_builder {

@@ -22,8 +22,8 @@ pub type PausableRuntime = filch_std::runtime::RuntimeOn<Pausable<Polling>>;
 
 /// A runtime of one thread, which sleeps in a poller. Made by [`Builder::build_local`].
 ///
-/// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor where there is
-/// one.
+/// A loop that is not its own gives it turns ([`turn`](filch_std::LocalRuntime::turn)), and sleeps meanwhile on its descriptor where there
+/// is one.
 #[cfg(feature = "polling")]
 pub type LocalRuntime = filch_std::runtime::LocalRuntimeOn<Polling>;
 

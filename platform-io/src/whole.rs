@@ -1,5 +1,5 @@
-//! Reads that fill a buffer and writes that empty one, for each type that reads and writes parts, and the traits of `futures-io`, in the crates
-//! of this workspace.
+//! Reads that fill a buffer and writes that empty one, for each type that reads and writes parts, and the traits of `futures-io`, in the
+//! crates of this workspace.
 
 /// `read_exact`, over the type's own `read`. Called with `self: &Self` or `self: &mut Self`, as that takes it, and a line on its example.
 #[doc(hidden)]

@@ -19,8 +19,8 @@ pub(crate) const PIECE: usize = 65_536;
 
 /// The write of a file that has been accepted and may not have ended: one at a time.
 ///
-/// INV-BEHIND: from its acceptance on it is written, whatever is dropped: by a job of the pool that the end of the runtime waits for, or before
-/// that by an operation which is to come after it. The operation calls [`settle`](Self::settle) first, on a thread that may block.
+/// INV-BEHIND: from its acceptance on it is written, whatever is dropped: by a job of the pool that the end of the runtime waits for, or
+/// before that by an operation which is to come after it. The operation calls [`settle`](Self::settle) first, on a thread that may block.
 #[derive(Clone, Default)]
 pub(crate) struct WriteBehind(Arc<Shared>);
 

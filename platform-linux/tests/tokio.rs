@@ -89,7 +89,7 @@ fn code_that_needs_tokio_runs_in_every_kind_of_task() {
 fn a_thread_that_waits_deep_or_from_outside_is_in_it_too() {
     let _watchdog = watchdog();
     let rt = filch_linux::Builder::new().workers(1).nesting(0).build().unwrap();
-    // The only worker sleeps in the wait: a replacement worker runs what it waits for.
+    // The only worker sleeps in the wait: a compensation worker runs what it waits for.
     let deep = rt.block_on(spawn_in(&rt, async {
         let worker = thread::current().id();
         let (other, n) = filch_linux::block_on(spawn(async {

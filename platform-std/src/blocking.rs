@@ -269,8 +269,8 @@ pub(crate) fn accept(
 pub struct BlockingPool(Arc<Pool>);
 
 impl BlockingPool {
-    /// Has a thread call the closure, in the runtime; it contains its own panics. A closure that is taken is called, even after the end of the
-    /// runtime, or dropped if the system refuses a thread that it relies on.
+    /// Has a thread call the closure, in the runtime; it contains its own panics. A closure that is taken is called, even after the end of
+    /// the runtime, or dropped if the system refuses a thread that it relies on.
     ///
     /// # Errors
     /// [`Unserved`]; the closure is dropped.

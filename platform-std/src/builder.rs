@@ -29,7 +29,7 @@ pub use self::{
     workers::available_workers,
 };
 
-/// Spare slots: for threads that help while they wait, and for the replacement workers of blocked
+/// Spare slots: for threads that help while they wait, and for the compensation workers of blocked
 /// workers.
 const SPARES: u16 = 8;
 
@@ -143,7 +143,7 @@ impl Builder {
             namer: None,
             affinity: Affinity::Free,
             stack: None,
-            config: Config::new().spares(SPARES),
+            config: Config::new().spare_slots(SPARES),
             nesting: None,
             on_long_poll: None,
             hooks: ThreadHooks::default(),
@@ -180,9 +180,9 @@ impl Builder {
         self
     }
 
-    /// Names the threads by a function, in place of [`name`](Self::name). A thread that is to be started waits for it. A name with a zero in it
-    /// is as a thread that the system refuses: an error of the build, or no replacement, or no thread of the pool. If the function panics the
-    /// name is the default.
+    /// Names the threads by a function, in place of [`name`](Self::name). A thread that is to be started waits for it. A name with a zero
+    /// in it is as a thread that the system refuses: an error of the build, or no compensation worker, or no thread of the pool. If the
+    /// function panics the name is the default.
     ///
     /// ```
     /// use filch_std::runtime::ThreadRole;
@@ -203,8 +203,9 @@ impl Builder {
     }
 
     /// Binds each worker's thread to a processor, on Linux (default: [`Affinity::Free`]). Good for a server that has its processors for
-    /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Replacement workers and the blocking pool
-    /// are free among the processors that the calling thread may use, and so is the thread of a [`LocalRuntime`](crate::LocalRuntime).
+    /// itself, and bad where others use them: a bound worker waits for its processor while another is idle. Compensation workers and the
+    /// blocking pool are free among the processors that the calling thread may use, and so is the thread of a
+    /// [`LocalRuntime`](crate::LocalRuntime).
     ///
     /// On other systems a build fails that binds: [`BuildError::Thread`](crate::runtime::BuildError::Thread).
     ///
@@ -268,8 +269,8 @@ impl Builder {
         self
     }
 
-    /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before it
-    /// gives way (default: 128; zero is [`ConfigError::ZeroBudget`](crate::runtime::ConfigError::ZeroBudget)).
+    /// As [`Config::budget`]: how many ready operations a task, or the future of a [`block_on`](crate::block_on), may do in one poll before
+    /// it gives way (default: 128; zero is [`ConfigError::ZeroBudget`](crate::runtime::ConfigError::ZeroBudget)).
     pub fn budget(mut self, units: u16) -> Self {
         self.config = self.config.budget(units);
         self
@@ -317,8 +318,8 @@ impl Builder {
         self
     }
 
-    /// Calls `f` in each thread of the runtime as it begins: the workers, their replacements, and the threads of the blocking pool. For
-    /// priorities, affinities, names in a profiler. The call is in no worker yet.
+    /// Calls `f` in each thread of the runtime as it begins: the workers, their compensation workers, and the threads of the blocking pool.
+    /// For priorities, affinities, names in a profiler. The call is in no worker yet.
     ///
     /// ```
     /// let runtime = filch_std::Runtime::builder()
@@ -339,8 +340,8 @@ impl Builder {
     }
 
     /// Calls `f` as there is something to do for a [`LocalRuntime`](crate::LocalRuntime) that rests between two of its turns
-    /// ([`turn`](crate::LocalRuntime::turn)); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler that wakes a
-    /// task. It is also called while [`block_on`](crate::LocalRuntime::block_on) sleeps, on systems without a reactor.
+    /// ([`turn`](crate::LocalRuntime::turn)); only for such a runtime, and once for each rest. Any thread may call it, and a signal handler
+    /// that wakes a task. It is also called while [`block_on`](crate::LocalRuntime::block_on) sleeps, on systems without a reactor.
     ///
     /// `f` posts an event to the loop that drives the runtime. It returns soon, does not wait for that loop, and must not end the runtime. A panic
     /// in it is printed and does nothing else.
@@ -363,8 +364,8 @@ impl Builder {
     }
 
     /// Calls `f` as a task is spawned, in the context that spawns it, before the task is queued: its id, name, place and class, as far as
-    /// its spawn said. Short, as each spawn waits for it; it
-    /// must not wait for the runtime's end, which waits for the task. A panic in it is printed and does nothing else. Tasks that `f` spawns come here, too.
+    /// its spawn said. Short, as each spawn waits for it; it must not wait for the runtime's end, which waits for the task. A panic in it
+    /// is printed and does nothing else. Tasks that `f` spawns come here, too.
     ///
     /// ```
     /// use std::sync::{Arc, atomic::{AtomicUsize, Ordering}};
@@ -395,8 +396,9 @@ impl Builder {
         self
     }
 
-    /// What a panic of a task does beyond its join handle (default: nothing); one in [`Handle::spawn_blocking`](crate::Handle::spawn_blocking),
-    /// too. A panic in a fork-join run or in [`block_on`](crate::block_on)'s own future has a caller, and does nothing more.
+    /// What a panic of a task does beyond its join handle (default: nothing); one in
+    /// [`Handle::spawn_blocking`](crate::Handle::spawn_blocking), too. A panic in a fork-join run or in [`block_on`](crate::block_on)'s own
+    /// future has a caller, and does nothing more.
     ///
     /// ```
     /// use filch_std::runtime::UnhandledPanic;
@@ -413,8 +415,8 @@ impl Builder {
         self
     }
 
-    /// Counts and times what each task does, with room for so many, 2^22 at most (default: 0, nothing). A place stays that of a task's address, which
-    /// later tasks of its size use again; a few tasks may find no place before all are taken. See
+    /// Counts and times what each task does, with room for so many, 2^22 at most (default: 0, nothing). A place stays that of a task's
+    /// address, which later tasks of its size use again; a few tasks may find no place before all are taken. See
     /// [`Handle::tasks`](crate::Handle::tasks). Cost: two reads of the clock and some ten read-modify-writes for each poll, one and four for
     /// each wake, and 256 bytes for each task of the number.
     ///
@@ -431,8 +433,8 @@ impl Builder {
         self
     }
 
-    /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock for
-    /// each poll and one for each wake, and 8 KiB for each worker and class.
+    /// Whether tasks are timed (default: not): see [`Handle::class_metrics`](crate::Handle::class_metrics). Cost: two reads of the clock
+    /// for each poll and one for each wake, and 8 KiB for each worker and class.
     #[cfg(feature = "observe")]
     pub fn class_metrics(mut self, on: bool) -> Self {
         self.class_metrics = on;
@@ -452,17 +454,17 @@ impl Builder {
         self
     }
 
-    /// How many further workers there may be at a time: in the place of blocked ones, and threads that help while they wait (default: 8). A runtime
-    /// uses the memory of an ended one only if both have as many.
+    /// How many further workers there may be at a time: in the place of blocked ones, and threads that help while they wait (default: 8). A
+    /// runtime uses the memory of an ended one only if both have as many.
     ///
     /// ```
-    /// let runtime = filch_std::Runtime::builder().workers(1).spares(2).build()?;
+    /// let runtime = filch_std::Runtime::builder().workers(1).spare_slots(2).build()?;
     /// assert_eq!(runtime.handle().slots(), 3);
     /// # Ok::<(), filch_std::runtime::BuildError>(())
     /// ```
-    pub fn spares(mut self, slots: u16) -> Self {
+    pub fn spare_slots(mut self, slots: u16) -> Self {
         self.spares = slots;
-        self.config = self.config.spares(slots);
+        self.config = self.config.spare_slots(slots);
         self
     }
 

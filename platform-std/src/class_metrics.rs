@@ -20,8 +20,8 @@ const DEPTH: usize = 16;
 /// What the tasks of one class have done on all workers, and how long they have waited. A snapshot:
 /// [`Handle::class_metrics`](crate::Handle::class_metrics).
 ///
-/// A task waits from its spawn, its wake or the end of a poll in which it was woken, to its next poll. Two wakes in 4096 or fewer may share a
-/// place in the table of times; then the earlier one is not counted, and neither are wakes by handlers of signals.
+/// A task waits from its spawn, its wake or the end of a poll in which it was woken, to its next poll. Two wakes in 4096 or fewer may share
+/// a place in the table of times; then the earlier one is not counted, and neither are wakes by handlers of signals.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ClassMetrics {

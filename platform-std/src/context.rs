@@ -22,8 +22,8 @@ use crate::{
 
 /// A copyable handle to a runtime, to spawn tasks with. It may outlive the runtime.
 ///
-/// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`]. A later runtime with as many workers may reuse
-/// the memory, in the same process; an old handle then refers to that runtime.
+/// After the runtime has shut down, spawns with its handle fail with [`SpawnErrorKind::Shutdown`]. A later runtime with as many workers may
+/// reuse the memory, in the same process; an old handle then refers to that runtime.
 #[derive(Clone, Copy)]
 pub struct Handle(pub(crate) &'static Inner);
 
@@ -53,7 +53,8 @@ impl Hash for Handle {
 impl UnwindSafe for Handle {}
 impl RefUnwindSafe for Handle {}
 
-/// What a handle points to. The handle is one word, so that a signal handler sees all of it or nothing. Lives in the memory of a runtime, for ever.
+/// What a handle points to. The handle is one word, so that a signal handler sees all of it or nothing. Lives in the memory of a runtime,
+/// for ever.
 pub(crate) struct Inner {
     pub(crate) core: &'static dyn Core,
     pub(crate) heap: &'static Heap,

@@ -1,5 +1,5 @@
-//! What the task that calls says of itself: its class and deadline, whether it gives way, and what of its budget it spends. Budgets are those of tasks and of
-//! the futures in `block_on`, with any waker.
+//! What the task that calls says of itself: its class and deadline, whether it gives way, and what of its budget it spends. Budgets are
+//! those of tasks and of the futures in `block_on`, with any waker.
 
 use core::{
     future::Future,
@@ -69,14 +69,14 @@ pub fn set_class(class: Class) -> bool {
     context::current().is_some_and(|handle| handle.0.spawner.set_class(class))
 }
 
-/// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`]. False outside of tasks that were spawned
-/// by [`spawn_with`](crate::task::spawn_with).
+/// Sets when the task that calls should be polled next, at the latest: [`filch::Spawner::set_deadline`]. False outside of tasks that were
+/// spawned by [`spawn_with`](crate::task::spawn_with).
 pub fn set_deadline(at: Option<Instant>) -> bool {
     context::current().is_some_and(|handle| handle.0.spawner.set_deadline(at))
 }
 
-/// Polls the urgent tasks that wait, on top of the caller, which is not urgent itself; whether there were any. For sync loops in tasks, as pieces
-/// of parallel iterators are: [`filch::Scheduler::give_way`].
+/// Polls the urgent tasks that wait, on top of the caller, which is not urgent itself; whether there were any. For sync loops in tasks, as
+/// pieces of parallel iterators are: [`filch::Scheduler::give_way`].
 ///
 /// ```
 /// use filch_std::{TaskOptions, task::Class};
@@ -97,8 +97,8 @@ pub fn give_way() -> bool {
     context::current().is_some_and(|handle| handle.0.core.give_way())
 }
 
-/// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`]. For loops that spend no budget. Cost: a
-/// few loads.
+/// Whether an urgent task waits, and the task that calls is not urgent: [`filch::Spawner::should_yield`]. For loops that spend no budget.
+/// Cost: a few loads.
 pub fn should_yield() -> bool {
     context::current().is_some_and(|handle| handle.0.spawner.should_yield())
 }

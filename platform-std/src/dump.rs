@@ -93,8 +93,8 @@ fn stack() -> Vec<usize> {
 pub struct TaskDump {
     /// The task.
     pub task: Task,
-    /// What it waits for. More than one for a task that waits for the first of several, or for all. None: it did not wait, or waits for what polls its parts
-    /// by wakers of its own (`FuturesUnordered`), and for that was not polled. 4,096 at most.
+    /// What it waits for. More than one for a task that waits for the first of several, or for all. None: it did not wait, or waits for
+    /// what polls its parts by wakers of its own (`FuturesUnordered`), and for that was not polled. 4,096 at most.
     pub waits: Vec<WaitPoint>,
     /// Whether it was polled for the dump, and waits since. If not, it is queued or in a poll: see
     /// [`Builder::on_long_poll`](crate::Builder::on_long_poll).
@@ -111,7 +111,8 @@ pub struct WaitPoint {
 }
 
 impl WaitPoint {
-    /// The calls from the task to the future that waits, that one first: a line each, with file and line if the program has debug information.
+    /// The calls from the task to the future that waits, that one first: a line each, with file and line if the program has debug
+    /// information.
     ///
     /// Cost: some milliseconds, the first time some 100.
     pub fn stack(&self) -> String {

@@ -4,7 +4,8 @@ use core::{any::Any, fmt};
 use std::sync::OnceLock;
 
 /// What else is done in each thread that is in a runtime: its workers, also the threads that help it for a while; those of its blocking
-/// pool; callers of [`Handle::block_on`](crate::Handle::block_on). The calls of a thread for one runtime pair like brackets. Those for several do so too, unless a
+/// pool; callers of [`Handle::block_on`](crate::Handle::block_on). The calls of a thread for one runtime pair like brackets. Those for
+/// several do so too, unless a
 /// [`LocalRuntime`](crate::LocalRuntime) is dropped in another one. Neither unwinds.
 pub trait Entry: Sync {
     /// The calling thread is in the runtime from now on.
@@ -23,8 +24,8 @@ pub trait Beside: Entry + Send {
     fn as_any(&self) -> &dyn Any;
 }
 
-/// The place in a host for what runs beside its runtimes, whose type the host does not know. Once taken it stays: the next runtime on this host
-/// may start the same thing again.
+/// The place in a host for what runs beside its runtimes, whose type the host does not know. Once taken it stays: the next runtime on this
+/// host may start the same thing again.
 #[derive(Default)]
 pub struct BesideSlot(OnceLock<Box<dyn Beside>>);
 

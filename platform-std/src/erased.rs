@@ -58,7 +58,7 @@ pub(crate) trait Core: Workers {
     fn give_way_and_look(&'static self) -> bool;
     /// [`filch::Scheduler::broadcast`]; false if the core refuses it.
     fn broadcast(&'static self, f: &(dyn Fn(WorkerId) + Sync)) -> bool;
-    /// The number of workers that there is room for, without replacement workers.
+    /// The number of workers that there is room for, without compensation workers.
     fn workers(&self) -> usize;
     /// [`filch::Scheduler::active`].
     fn active(&self) -> usize;
@@ -68,8 +68,8 @@ pub(crate) trait Core: Workers {
     fn block_in_place(&'static self, f: &mut dyn FnMut());
     /// [`filch::Scheduler::as_poll`].
     fn as_poll(&'static self, f: &mut dyn FnMut());
-    /// Makes the calling thread that worker until the executor has shut down; calls `begin` first. Returns false, and does nothing, if that is not
-    /// possible.
+    /// Makes the calling thread that worker until the executor has shut down; calls `begin` first. Returns false, and does nothing, if that
+    /// is not possible.
     fn be_worker(&'static self, worker: WorkerId, begin: &mut dyn FnMut()) -> bool;
     /// Makes the calling thread that worker for ever; it runs work only while it waits.
     fn stay_worker(&'static self, worker: WorkerId) -> bool;

@@ -28,8 +28,8 @@ impl Handle {
         current().ok_or(NoRuntime)
     }
 
-    /// The worker of this runtime that the calling thread is, if it is one. An index at or above the number of workers is that of a replacement
-    /// worker, or of a thread that helps while it waits.
+    /// The worker of this runtime that the calling thread is, if it is one. An index at or above the number of workers is that of a
+    /// compensation worker worker, or of a thread that helps while it waits.
     #[inline]
     pub fn current_worker(&self) -> Option<WorkerId> {
         self.0.core.current_worker()
@@ -40,7 +40,8 @@ impl Handle {
         self.0.timers
     }
 
-    /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host of its own keeps there what its types need.
+    /// The host under the runtime, also in a [`Pausable`], if it has this type. A crate with a host of its own keeps there what its types
+    /// need.
     pub fn host<H: Host>(&self) -> Option<&'static H> {
         let host = self.0.core.host();
         host.downcast_ref().or_else(|| host.downcast_ref().map(Pausable::inner))
@@ -51,12 +52,14 @@ impl Handle {
         self.0.core.io()?.downcast_ref()
     }
 
-    /// Calls a closure that blocks the thread, or computes for long, in a task. The whole duty of the worker passes to others meanwhile, however
-    /// many workers block: to a replacement worker in a spare slot ([`Builder::spares`](crate::Builder::spares)), or, if there is none, to
-    /// another thread that becomes this worker. In the second case the task is on no worker from here to the end of its poll.
+    /// Calls a closure that blocks the thread, or computes for long, in a task. The whole duty of the worker passes to others meanwhile,
+    /// however many workers block: to a compensation worker in a spare slot ([`Builder::spare_slots`](crate::Builder::spare_slots)), or, if
+    /// there is none, to another thread that becomes this worker. In the second case the task is on no worker from here to the end of its
+    /// poll.
     ///
-    /// A task that cannot move, one that is pinned or in a nested wait, has a spare slot or nothing: without one, what is pinned to its worker
-    /// waits, and the rest is taken by the other workers. So it is if the system refuses a thread. Outside of tasks it is a plain call.
+    /// A task that cannot move, one that is pinned or in a nested wait, has a spare slot or nothing: without one, what is pinned to its
+    /// worker waits, and the rest is taken by the other workers. So it is if the system refuses a thread. Outside of tasks it is a plain
+    /// call.
     ///
     /// Cost: a thread is started.
     ///
@@ -97,8 +100,8 @@ impl Handle {
     /// top of it takes the same lock. Release it before the call; or use a lock of the crate
     /// `async-lock`, and `await` in place of `block_on`.
     ///
-    /// If the runtime ends while one of its tasks waits here, the task has five seconds. Then the wait ends by a panic that is not printed, unless
-    /// the task holds a [`shield`](crate::task::shield), or the program is built to abort at panics.
+    /// If the runtime ends while one of its tasks waits here, the task has five seconds. Then the wait ends by a panic that is not printed,
+    /// unless the task holds a [`shield`](crate::task::shield), or the program is built to abort at panics.
     ///
     /// # Panics
     /// With the future's own panics; in a forked child; in a hook of the runtime; if calls are nested too deep and tasks are
@@ -186,10 +189,11 @@ impl Handle {
     ///
     /// # Why there is no scope to `await`
     ///
-    /// A task runs on another thread until it ends or its future is dropped there. So a borrow is sound only if the borrowed value cannot go before that. This call keeps
-    /// it by its own stack frame, which no safe code takes away before the call returns or unwinds, and both wait. A future has no such
-    /// frame: its owner may drop it at any `await`, and then its drop could wait, but its owner may also leak it (`mem::forget`, a
-    /// cycle of counted references), and then end the borrow, while tasks still use it. No code of the scope would run in between:
+    /// A task runs on another thread until it ends or its future is dropped there. So a borrow is sound only if the borrowed value cannot
+    /// go before that. This call keeps it by its own stack frame, which no safe code takes away before the call returns or unwinds, and
+    /// both wait. A future has no such frame: its owner may drop it at any `await`, and then its drop could wait, but its owner may also
+    /// leak it (`mem::forget`, a cycle of counted references), and then end the borrow, while tasks still use it. No code of the scope
+    /// would run in between:
     ///
     /// ```text
     /// let mut future = Box::pin(scope_async(|scope| scope.spawn(async { use_for_long(&value) })));
@@ -198,13 +202,13 @@ impl Handle {
     /// drop(value);                            // and the task uses it
     /// ```
     ///
-    /// To `await`, spawn tasks that own or share what they use, into a [`JoinSet`](crate::task::JoinSet); or poll several futures that borrow
-    /// in one task, as `futures::join!` does; or compute by [`parallel::for_each_async`](crate::parallel::for_each_async), which
+    /// To `await`, spawn tasks that own or share what they use, into a [`JoinSet`](crate::task::JoinSet); or poll several futures that
+    /// borrow in one task, as `futures::join!` does; or compute by [`parallel::for_each_async`](crate::parallel::for_each_async), which
     /// leaves nothing behind between two polls.
     ///
     /// # Panics
-    /// With a panic of `f`; if a task panicked whose handle was not joined; in a hook of the runtime. In a forked child, also if the fork was in `f` and tasks
-    /// were left.
+    /// With a panic of `f`; if a task panicked whose handle was not joined; in a hook of the runtime. In a forked child, also if the fork
+    /// was in `f` and tasks were left.
     ///
     /// Idea: `std::thread::scope`.
     #[track_caller]
@@ -262,7 +266,7 @@ impl Handle {
 
     /// Calls `f` once on each worker of the runtime, in that worker's thread, and waits until all
     /// calls have ended. Returns the results in the order of the workers. For per-thread state:
-    /// caches, counters, pages to touch first. Helpers and replacement workers are not included,
+    /// caches, counters, pages to touch first. Helpers and compensation workers are not included,
     /// even if one is the caller.
     ///
     /// A worker makes its call between two polls. So a worker in a long poll delays the broadcast,
@@ -287,16 +291,16 @@ impl Handle {
         parallel::broadcast_on(*self, f)
     }
 
-    /// Has this many workers take part, from now on: starts threads for those that are missing, or has the others leave, the last ones first.
-    /// For programs that learn later how much they have to do, or how many processors they have.
+    /// Has this many workers take part, from now on: starts threads for those that are missing, or has the others leave, the last ones
+    /// first. For programs that learn later how much they have to do, or how many processors they have.
     ///
     /// Returns at once. A worker that is to leave ends the poll that it is in, gives what it has to the others, and its thread ends. It
     /// stays for as long as a task lives that can run nowhere else: one that is pinned to it ([`TaskOptions::pinned`]), or of
     /// [`spawn_local`](Self::spawn_local) on it, or of a [`WorkerSet`](crate::runtime::WorkerSet) that begins with it; and while it waits in sync code.
     /// New ones are refused there. [`metrics`](Self::metrics) say which workers are online. Of several calls at once, the last one holds.
     ///
-    /// The number of threads that compute in a fork-join run, and of replacements, follows. A pool of rayon's interface keeps the number of
-    /// threads that it had.
+    /// The number of threads that compute in a fork-join run, and of compensation workers, follows. A pool of rayon's interface keeps the
+    /// number of threads that it had.
     ///
     /// # Errors
     /// [`ResizeError`]. A [`LocalRuntime`](crate::LocalRuntime) has one worker.

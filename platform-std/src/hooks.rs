@@ -1,7 +1,7 @@
 //! Calls of hooks and of event sinks, which are the user's, from the midst of the scheduler's own work.
 //!
-//! What they do there must not wait: the scheduler may hold what they would wait for, such as a task that it is about to queue. On a worker the
-//! core refuses it; what is here is for all threads.
+//! What they do there must not wait: the scheduler may hold what they would wait for, such as a task that it is about to queue. On a worker
+//! the core refuses it; what is here is for all threads.
 
 use core::cell::Cell;
 

@@ -139,7 +139,8 @@ impl<H: Host> Hosted<H> {
         quietly(|| drop(before));
     }
 
-    /// The runtime has ended: what comes is refused, what was accepted is done, and what the hooks hold is given back as the last thread ends.
+    /// The runtime has ended: what comes is refused, what was accepted is done, and what the hooks hold is given back as the last thread
+    /// ends.
     pub(crate) fn close_pools(&self) {
         self.pools().close();
         self.set_pools(Pools::none());
@@ -283,7 +284,7 @@ unsafe impl<H: Host> Platform for Hosted<H> {
         match self.start_thread(entry) {
             Ok(thread) => {
                 let mut threads = lock(&self.threads);
-                // Replacement workers come and go; threads that have ended are not kept.
+                // Compensation workers come and go; threads that have ended are not kept.
                 let (gone, mut here): (Vec<_>, Vec<_>) =
                     threads.drain(..).partition(thread::JoinHandle::is_finished);
                 here.push(thread);

@@ -123,8 +123,8 @@ impl<T> JoinSet<T> {
         poll_fn(|cx| self.poll_join_next(cx)).await
     }
 
-    /// As [`join_next`](Self::join_next), with the task's id: that of [`ids`](Self::ids) and of [`TaskInfo`](crate::task::TaskInfo), which a later task may
-    /// have again. `None` for the id of a handle whose output was taken before [`insert`](Self::insert).
+    /// As [`join_next`](Self::join_next), with the task's id: that of [`ids`](Self::ids) and of [`TaskInfo`](crate::task::TaskInfo), which
+    /// a later task may have again. `None` for the id of a handle whose output was taken before [`insert`](Self::insert).
     ///
     /// # Cancel safety
     /// As [`join_next`](Self::join_next).

@@ -1,7 +1,7 @@
 //! The options of a [`Builder`](crate::Builder), for the builders of crates with a host of their own: one list.
 
-/// Calls `$one` with the methods of [`Builder`](crate::Builder) that take it and return it: names and arguments. Hidden, and outside the stability
-/// promise.
+/// Calls `$one` with the methods of [`Builder`](crate::Builder) that take it and return it: names and arguments. Hidden, and outside the
+/// stability promise.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! for_each_knob {
@@ -23,7 +23,7 @@ macro_rules! for_each_knob {
             watchdog(timeouts: Option<(core::time::Duration, core::time::Duration)>);
             park_timeout(longest: Option<core::time::Duration>);
             poll_limit(limit: Option<core::time::Duration>);
-            spares(slots: u16);
+            spare_slots(slots: u16);
             nesting(depth: u32);
             job_slice(slice: core::time::Duration);
             job_workers(most: u16);

@@ -62,13 +62,15 @@ pub struct LocalRuntimeOn<H: Host> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Everything of a [`Runtime`](crate::Runtime) works in it: [`spawn`](crate::spawn), also from other threads by the [`Handle`]; timers, I/O,
+/// Everything of a [`Runtime`](crate::Runtime) works in it: [`spawn`](crate::spawn), also from other threads by the [`Handle`]; timers,
+/// I/O,
 /// [`spawn_blocking`](crate::spawn_blocking), whose pool is the only further threads of this crate (a host may have one of its own); fork-join runs, which run in place. Wakes from
 /// other threads end its sleep. Between two calls of `block_on` or `turn` nothing runs, and the tasks wait.
 ///
-/// While it lives its thread is in it, for functions as [`spawn`](crate::spawn), unless the thread is in another runtime.
-/// A thread may have several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of [`Builder::on_thread_start`](crate::Builder::on_thread_start) are not called for this thread.
-/// The timeouts of this thread's sleeps become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
+/// While it lives its thread is in it, for functions as [`spawn`](crate::spawn), unless the thread is in another runtime. A thread may have
+/// several, and then is in the oldest that lives; it may be a worker of another runtime, too. The hooks of
+/// [`Builder::on_thread_start`](crate::Builder::on_thread_start) are not called for this thread. The timeouts of this thread's sleeps
+/// become exact (on Linux, `PR_SET_TIMERSLACK`), as those of worker threads are.
 ///
 /// Dropping it cancels its tasks, and drops their futures on this thread; it waits for tasks that hold a [`shield`](crate::task::shield).
 /// Dropped inside a poll of its own, or in a hook of a runtime, it ends after that. If it is leaked, its futures are never dropped.
@@ -94,10 +96,10 @@ pub type LocalRuntime = LocalRuntimeOn<Futex>;
 pub enum Turn {
     /// The turn was too short for all there is to do: give it another one soon.
     Again,
-    /// There is nothing to do. The next turn comes when [`Builder::on_wake`](crate::Builder::on_wake)'s closure is called, when the descriptor of the runtime
-    /// is readable, or after this time if there is one. The runtime has a descriptor if its host is
-    /// `Pollable`: filch-linux's, and filch-io's where the system's poller is a file (Linux, BSD, Apple's). On a host that
-    /// has I/O and no descriptor, as filch-io's on Windows, only turns hear of I/O.
+    /// There is nothing to do. The next turn comes when [`Builder::on_wake`](crate::Builder::on_wake)'s closure is called, when the
+    /// descriptor of the runtime is readable, or after this time if there is one. The runtime has a descriptor if its host is `Pollable`:
+    /// filch-linux's, and filch-io's where the system's poller is a file (Linux, BSD, Apple's). On a host that has I/O and no descriptor,
+    /// as filch-io's on Windows, only turns hear of I/O.
     Rests(Option<Duration>),
     /// The runtime has shut down, since a task has panicked (`UnhandledPanic::ShutDown`). There will be nothing to do.
     Stopped,

@@ -35,12 +35,12 @@ pub struct LongPoll {
 }
 
 impl LongPoll {
-    /// Where the worker's thread is now: a line for each frame, the innermost first. `None` if it does not answer within 200 ms, is no longer the
-    /// worker, has less than 32 KiB of its stack left or is on another one; and if the program handles the signal that this uses, the
-    /// eighth to last one for real-time programs.
+    /// Where the worker's thread is now: a line for each frame, the innermost first. `None` if it does not answer within 200 ms, is no
+    /// longer the worker, has less than 32 KiB of its stack left or is on another one; and if the program handles the signal that this
+    /// uses, the eighth to last one for real-time programs.
     ///
-    /// The signal interrupts the thread, which walks its stack: a system call that it blocks in is restarted, but for those that the system does not
-    /// restart (`signal(7)`). To be called in the hook of [`Builder::on_long_poll`](crate::Builder::on_long_poll). Names and lines
+    /// The signal interrupts the thread, which walks its stack: a system call that it blocks in is restarted, but for those that the system
+    /// does not restart (`signal(7)`). To be called in the hook of [`Builder::on_long_poll`](crate::Builder::on_long_poll). Names and lines
     /// need debug information. Cost: some milliseconds, the first time some 100.
     ///
     /// ```

@@ -29,7 +29,7 @@ impl Metrics {
         self.totals
     }
 
-    /// Each worker's figures; replacement workers, most of which never run, come last.
+    /// Each worker's figures; compensation workers, most of which never run, come last.
     pub fn workers(&self) -> impl Iterator<Item = (WorkerId, WorkerMetrics)> + '_ {
         self.workers.iter().enumerate().map(|(i, worker)| (WorkerId::new(i as u16), *worker))
     }
@@ -47,7 +47,8 @@ impl Metrics {
         self.workers.iter().fold(WorkerMetrics::default(), |sum, worker| sum.plus(worker))
     }
 
-    /// What has happened since an earlier snapshot of the same runtime. Figures of the moment, as `live` and `queue_depth`, stay as they are.
+    /// What has happened since an earlier snapshot of the same runtime. Figures of the moment, as `live` and `queue_depth`, stay as they
+    /// are.
     ///
     /// ```
     /// # let runtime = filch_std::Runtime::builder().workers(1).build()?;
@@ -85,7 +86,8 @@ impl Metrics {
 pub struct BlockingMetrics {
     /// All threads, the idle ones included, and those that wait for pipes and devices.
     pub threads: usize,
-    /// Threads without work. A thread ends after ten idle seconds, or [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
+    /// Threads without work. A thread ends after ten idle seconds, or
+    /// [`Builder::blocking_keep_alive`](crate::Builder::blocking_keep_alive).
     pub idle: usize,
     /// Closures that wait for a thread.
     pub queued: usize,

@@ -48,7 +48,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub enum Threads {
     /// Those of `spawn_blocking`.
     Pool,
-    /// Those for closures that wait for other processes, perhaps for ever. They have a limit of their own, and so keep no thread from the rest.
+    /// Those for closures that wait for other processes, perhaps for ever. They have a limit of their own, and so keep no thread from the
+    /// rest.
     Waiting,
 }
 
@@ -100,8 +101,8 @@ impl Pools {
         })
     }
 
-    /// The runtime has ended: refuses closures from now on, and waits for work that was accepted. Those of tasks are gone, as their tasks are.
-    /// Others go on to their end; then the threads end.
+    /// The runtime has ended: refuses closures from now on, and waits for work that was accepted. Those of tasks are gone, as their tasks
+    /// are. Others go on to their end; then the threads end.
     pub(crate) fn close(&self) {
         self.all().for_each(|pool| pool.close());
         let begin = Instant::now();

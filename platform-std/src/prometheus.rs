@@ -92,8 +92,8 @@ fn put(metric: &mut MetricEncoder<'_>, kind: Kind, value: &Value) -> fmt::Result
     }
 }
 
-/// Buckets up to 1 us, 4 us and so on to 17 s, in binary: the ends of the histogram's own are among them. Prometheus wants the same ones each
-/// time, and few.
+/// Buckets up to 1 us, 4 us and so on to 17 s, in binary: the ends of the histogram's own are among them. Prometheus wants the same ones
+/// each time, and few.
 fn coarse(times: &[(Duration, u64)]) -> Vec<(f64, u64)> {
     let ends = (10..=34).step_by(2).map(|log| Duration::from_nanos(1 << log));
     let mut buckets: Vec<_> = ends.map(|end| (end, 0)).collect();

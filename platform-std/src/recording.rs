@@ -91,8 +91,8 @@ impl Recording {
                 continue;
             }
             idle = 0;
-            // Ordering: Relaxed, as in `set`: nothing is published by the word. A worker that still sees `TICKS` looks again when it next reads
-            // the clock; after a pause it does so for each of its first events.
+            // Ordering: Relaxed, as in `set`: nothing is published by the word. A worker that still sees `TICKS` looks again when it next
+            // reads the clock; after a pause it does so for each of its first events.
             let order = Ordering::Relaxed;
             let _ = self.ticker.compare_exchange(TICKS, RESTS, order, order);
             // The next event's time is read anew, which ends the rest.

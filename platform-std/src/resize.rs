@@ -3,7 +3,8 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::thread;
 
-/// How many calls of [`Handle::resize`](crate::Handle::resize) are under way. The end of the runtime waits for them, as they start threads that it joins.
+/// How many calls of [`Handle::resize`](crate::Handle::resize) are under way. The end of the runtime waits for them, as they start threads
+/// that it joins.
 #[derive(Default)]
 pub(crate) struct Resizes {
     under_way: AtomicUsize,

@@ -81,10 +81,10 @@ where
 
 /// Where tasks are spawned that borrow. From [`Handle::scope`].
 ///
-/// INV-SCOPE: it stays in place until its latch is set. The latch counts the call of `scope`, up to the end of the closure, and each task from
-/// before its spawn until its future has been dropped; a count is up by one that is counted already, and nothing of
-/// `'scope` is touched by a task after its count is down. A forked child does not wait: it has none of the threads that run the tasks, and
-/// what its own thread still polls or drops of them touches nothing (`Counted::is_here`).
+/// INV-SCOPE: it stays in place until its latch is set. The latch counts the call of `scope`, up to the end of the closure, and each task
+/// from before its spawn until its future has been dropped; a count is up by one that is counted already, and nothing of `'scope` is
+/// touched by a task after its count is down. A forked child does not wait: it has none of the threads that run the tasks, and what its own
+/// thread still polls or drops of them touches nothing (`Counted::is_here`).
 ///
 /// ```
 /// use core::future::pending;
@@ -261,7 +261,8 @@ impl Future for Scoped {
     }
 }
 
-/// A task of a scope: `await` it in another task of the scope, or [`join`](Self::join) it. Dropped, the task goes on, and the scope waits for it.
+/// A task of a scope: `await` it in another task of the scope, or [`join`](Self::join) it. Dropped, the task goes on, and the scope waits
+/// for it.
 pub struct ScopedHandle<'scope, T> {
     task: JoinHandle<()>,
     output: Arc<Mutex<Option<T>>>,

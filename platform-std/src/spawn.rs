@@ -22,8 +22,8 @@ impl Handle {
         self.spawn_here(future).unwrap_or_else(|error| self.cancelled(error))
     }
 
-    /// Spawns a task as the options say: its name, which is shown in [`tasks`](Self::tasks) and among the survivors of a shutdown, the worker
-    /// or workers that it stays on, its class, its deadline, and whether it ends when nothing can wake it any more.
+    /// Spawns a task as the options say: its name, which is shown in [`tasks`](Self::tasks) and among the survivors of a shutdown, the
+    /// worker or workers that it stays on, its class, its deadline, and whether it ends when nothing can wake it any more.
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if there is no such worker.
@@ -40,8 +40,8 @@ impl Handle {
     }
 
     /// Spawns a task that need not be `Send`. The caller is a task that is pinned to a worker ([`TaskOptions::pinned`]) or another local
-    /// one, and the new task shares its worker. In a [`LocalRuntime`](crate::runtime::LocalRuntime) the caller is any code of its thread, but
-    /// not a fork-join run that began between two polls.
+    /// one, and the new task shares its worker. In a [`LocalRuntime`](crate::runtime::LocalRuntime) the caller is any code of its thread,
+    /// but not a fork-join run that began between two polls.
     ///
     /// # Errors
     /// [`SpawnError`], with the future; also if the caller is neither: a task that is not pinned may move to another thread

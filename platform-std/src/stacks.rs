@@ -102,7 +102,8 @@ fn signal() -> Option<c_int> {
 
 fn install() -> Option<c_int> {
     let signal = libc::SIGRTMAX() - 7;
-    // SAFETY: all zeros is the default action; the system writes the old one. The handler has the type that goes with no flag of `SA_SIGINFO`.
+    // SAFETY: all zeros is the default action; the system writes the old one. The handler has the type that goes with no flag of
+    // `SA_SIGINFO`.
     unsafe {
         let mut before: libc::sigaction = mem::zeroed();
         let asked = libc::sigaction(signal, ptr::null(), &mut before);

@@ -17,9 +17,9 @@ thread_local! {
     static HOME: Cell<Option<Handle>> = const { Cell::new(None) };
 }
 
-/// A wait of a task in sync code: it is cancelled when its runtime ends, but has come to no poll boundary at which it could be dropped. So all such
-/// waits of a runtime unwind five seconds after its end has begun, but those of tasks that hold a shield, and those of threads that unwind already:
-/// another panic would end the program. Outside of tasks it is no such wait, and goes on.
+/// A wait of a task in sync code: it is cancelled when its runtime ends, but has come to no poll boundary at which it could be dropped. So
+/// all such waits of a runtime unwind five seconds after its end has begun, but those of tasks that hold a shield, and those of threads
+/// that unwind already: another panic would end the program. Outside of tasks it is no such wait, and goes on.
 ///
 /// For functions like `block_on`, of this crate and of others.
 #[doc(hidden)]

@@ -89,7 +89,7 @@ impl Dress {
 /// The processors of a runtime's threads, if its workers are bound.
 #[derive(Clone, Debug)]
 pub(crate) struct Places {
-    /// How many workers there are: those above are replacements.
+    /// How many workers there are: those above are compensation workers.
     workers: usize,
     cores: Arc<[usize]>,
     all: platform::Set,

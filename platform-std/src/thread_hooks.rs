@@ -11,7 +11,7 @@ use crate::panics::quietly;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ThreadRole {
-    /// It is this worker. At and above the number of workers it is a replacement for one that waits in sync code.
+    /// It is this worker. At and above the number of workers it is a compensation worker for one that waits in sync code.
     Worker(WorkerId),
     /// It is of the blocking pool, and so many were started before it.
     Blocking(usize),

@@ -1,8 +1,8 @@
 //! Spans and events of the crate `tracing`, in tokio's schema: what `console-subscriber` reads, so that tokio-console shows the runtime.
 //!
-//! Each task, root future and blocking closure has a span `runtime.spawn`, which is entered for each poll and closes as the future is dropped.
-//! What is done with wakers is events of the target `tokio::task::waker`. Those of tasks come from the core, and the wakers stay its own, so
-//! that joins, shields and budgets know them. A root future's waker is wrapped.
+//! Each task, root future and blocking closure has a span `runtime.spawn`, which is entered for each poll and closes as the future is
+//! dropped. What is done with wakers is events of the target `tokio::task::waker`. Those of tasks come from the core, and the wakers stay
+//! its own, so that joins, shields and budgets know them. A root future's waker is wrapped.
 //!
 //! Only what a subscriber wants: a future whose span nobody wants is polled as if it had none.
 
@@ -226,8 +226,8 @@ struct Told {
     id: Id,
 }
 
-// INV-TOLD: the data of a waker with `VTABLE` is a pointer from `Arc<Told>`, of which the waker holds a count. If the waker is borrowed, its
-// lender holds the count for as long as it lends the waker.
+// INV-TOLD: the data of a waker with `VTABLE` is a pointer from `Arc<Told>`, of which the waker holds a count. If the waker is borrowed,
+// its lender holds the count for as long as it lends the waker.
 static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, drop_waker);
 
 impl Told {

@@ -22,8 +22,8 @@ pub enum UnhandledPanic {
     /// Nothing: the other tasks go on.
     #[default]
     Continue,
-    /// It ends the runtime: all tasks are cancelled, spawns are refused, and each [`block_on`](crate::block_on) of the runtime panics. One in a
-    /// destructor, of a thread that unwinds from there, then aborts the program, as any second panic does.
+    /// It ends the runtime: all tasks are cancelled, spawns are refused, and each [`block_on`](crate::block_on) of the runtime panics. One
+    /// in a destructor, of a thread that unwinds from there, then aborts the program, as any second panic does.
     ShutDown,
 }
 
@@ -66,8 +66,8 @@ impl Fall {
 
     /// The tasks are cancelled next, which has all workers look.
     pub(crate) fn end(&self) {
-        // Ordering: Release pairs with the Acquire in `how_far`; a worker that sleeps sees it by the wake that follows. Of another thread, the lock
-        // orders it: one that is not woken here looks after it has come into the list.
+        // Ordering: Release pairs with the Acquire in `how_far`; a worker that sleeps sees it by the wake that follows. Of another thread,
+        // the lock orders it: one that is not woken here looks after it has come into the list.
         if !self.ending.swap(true, Ordering::Release) {
             self.wake_roots();
         }
@@ -84,8 +84,8 @@ impl Fall {
         }
     }
 
-    /// A task of this runtime, which ends, waits in sync code, and has its waker in the list: its time is limited. If no thread can be started, it
-    /// is not.
+    /// A task of this runtime, which ends, waits in sync code, and has its waker in the list: its time is limited. If no thread can be
+    /// started, it is not.
     pub(crate) fn limit(&'static self) {
         let mut limiter = lock(&self.limiter);
         if limiter.is_some() {

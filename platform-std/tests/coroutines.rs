@@ -351,7 +351,7 @@ fn a_runtime_ends_with_a_coroutine_in_a_join() {
 fn ends_with(spares: u16, call: fn(filch_std::Handle, &Suspend)) {
     let _watchdog = watchdog();
     for _ in 0..ROUNDS {
-        let runtime = filch_std::Runtime::builder().workers(2).spares(spares).build().unwrap();
+        let runtime = filch_std::Runtime::builder().workers(2).spare_slots(spares).build().unwrap();
         let handle = *runtime.handle();
         let drops = Drops::new();
         let tally = drops.tally();
@@ -368,7 +368,7 @@ fn ends_with(spares: u16, call: fn(filch_std::Handle, &Suspend)) {
         drop(runtime);
         assert_eq!(drops.count(), 1);
         // It has all of its workers.
-        let runtime = filch_std::Runtime::builder().workers(2).spares(spares).build().unwrap();
+        let runtime = filch_std::Runtime::builder().workers(2).spare_slots(spares).build().unwrap();
         for worker in [0, 1].map(WorkerId::new) {
             let task =
                 runtime.handle().spawn_with(TaskOptions::new().pinned(worker), async {}).unwrap();

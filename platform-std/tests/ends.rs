@@ -49,7 +49,7 @@ impl<F: FnMut()> Drop for Ends<F> {
 
 /// A runtime that does not use the memory of another test's: its end looks at all the room that tasks have ever had there.
 fn runtime(workers: usize, spares: u16) -> Runtime {
-    Runtime::builder().workers(workers).spares(spares).build().unwrap()
+    Runtime::builder().workers(workers).spare_slots(spares).build().unwrap()
 }
 
 #[test]

@@ -16,7 +16,7 @@ use filch_std::{
 };
 
 fn builder(spares: u16) -> Builder {
-    Runtime::builder().workers(1).spares(spares)
+    Runtime::builder().workers(1).spare_slots(spares)
 }
 
 /// Waits on the thread itself.
@@ -75,7 +75,7 @@ fn a_budget_is_put_back_on_the_worker_that_had_it_alone() {
     assert_eq!(polls.load(Relaxed), 1);
 }
 
-/// With a replacement worker, and with none; with a watchdog, which would find what nobody is told of, and without.
+/// With a compensation worker, and with none; with a watchdog, which would find what nobody is told of, and without.
 fn runtimes() -> impl Iterator<Item = Runtime> {
     let all = [0, 1].into_iter().flat_map(|spares| [true, false].map(|watched| (spares, watched)));
     all.flat_map(|(spares, watched)| [true, false].map(|stealing| (spares, watched, stealing))).map(
@@ -159,7 +159,8 @@ fn a_runtime_ends_though_a_closure_waits_for_ever() {
 #[test]
 fn a_task_that_has_left_its_worker_stays_in_its_runtimes() {
     let _watchdog = watchdog();
-    let (rt, other) = (left_runtime(), Runtime::builder().workers(3).spares(0).build().unwrap());
+    let (rt, other) =
+        (left_runtime(), Runtime::builder().workers(3).spare_slots(0).build().unwrap());
     let (handle, inner) = (*rt.handle(), *other.handle());
     let workers = || filch_std::Handle::current().unwrap().metrics().workers().count();
     let task = rt.spawn(async move {
@@ -283,7 +284,7 @@ fn a_task_that_has_left_its_worker_ends_its_own_runtime() {
 fn a_runtime_ends_though_a_wait_has_left_its_worker() {
     let _watchdog = watchdog();
     for workers in [1, 2] {
-        let rt = Runtime::builder().workers(workers).spares(0).build().unwrap();
+        let rt = Runtime::builder().workers(workers).spare_slots(0).build().unwrap();
         let handle = *rt.handle();
         let waits = Flag::new();
         let begins = waits.clone();

@@ -120,7 +120,7 @@ fn workers_run_inside_of_the_call_around_them() {
     let _watchdog = watchdog();
     let left = Arc::new(AtomicUsize::new(0));
     let leaves = Arc::clone(&left);
-    let rt = Runtime::builder().workers(2).spares(1).around_worker(move |_, run| {
+    let rt = Runtime::builder().workers(2).spare_slots(1).around_worker(move |_, run| {
         INSIDE.set(true);
         run();
         leaves.fetch_add(1, SeqCst);

@@ -184,7 +184,7 @@ fn after_the_end_a_run_is_the_callers_own_work() {
     assert_eq!(who, (me, me));
 }
 
-/// Every wait is too deep: a worker that waits for a job sleeps, and a replacement worker takes its
+/// Every wait is too deep: a worker that waits for a job sleeps, and a compensation worker takes its
 /// place.
 #[test]
 fn waits_that_may_not_help_have_stand_ins() {

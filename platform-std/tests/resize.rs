@@ -76,7 +76,7 @@ fn what_cannot_be_is_an_error() {
 #[test]
 fn a_runtime_of_one_slot_has_its_thread() {
     let _watchdog = watchdog();
-    let runtime = Runtime::builder().workers(1).spares(0).build().unwrap();
+    let runtime = Runtime::builder().workers(1).spare_slots(0).build().unwrap();
     until(|| online(runtime.handle()) == 1);
     runtime.handle().resize(1).unwrap();
     assert_eq!(runtime.spawn(async { 7 }).join().unwrap(), 7);

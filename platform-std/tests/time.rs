@@ -334,7 +334,7 @@ fn patience_is_real_time() {
     assert!(forever.is_finished());
 }
 
-/// The replacement for a worker that waits too deep has not started yet, and will find a task.
+/// The compensation worker for a worker that waits too deep has not started yet, and will find a task.
 #[test]
 fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
     let _watchdog = watchdog();
@@ -353,7 +353,7 @@ fn a_stopped_clock_waits_for_threads_that_are_about_to_work() {
     }
 }
 
-/// All spare slots are in use, so the last worker has no replacement.
+/// All spare slots are in use, so the last worker has no compensation worker.
 #[test]
 fn a_worker_that_waits_too_deep_without_a_stand_in_fires_its_timers() {
     let _watchdog = watchdog();

@@ -146,7 +146,7 @@ fn block_on_nests_deeper_than_the_limit_with_stand_ins() {
         // A helper would take a spare slot.
         until(|| deep.is_finished());
         assert_eq!(rt.block_on(deep).unwrap(), depth);
-        // The replacement workers end.
+        // The compensation workers end.
         let online = || rt.metrics().workers().filter(|(_, w)| w.online).count();
         until(|| online() == workers);
     }
@@ -165,7 +165,7 @@ fn block_on_deeper_than_the_limit_is_woken_from_outside() {
             rt.spawn(async move { filch_std::block_on(wait) })
         })
         .collect();
-    // One worker and eight replacement workers, each in a `block_on` of its own.
+    // One worker and eight compensation workers, each in a `block_on` of its own.
     until(|| flags.iter().all(Flag::is_awaited));
     for (flag, mut task) in flags.into_iter().rev().zip(blocked.into_iter().rev()) {
         flag.set();
@@ -224,7 +224,7 @@ fn joins_nest_and_too_deep_is_an_error() {
     assert_eq!(down(8), Ok(8));
     assert_eq!(down(9), Ok(9), "with a stand-in");
     assert_eq!(down(8 * 9), Ok(8 * 9), "with all of them");
-    // One worker and eight replacement workers, eight deep each, and one more each that sleeps.
+    // One worker and eight compensation workers, eight deep each, and one more each that sleeps.
     assert!(down(200).is_err());
     assert_eq!(down(20), Ok(20), "and it goes on as before");
 }
@@ -392,7 +392,7 @@ fn a_foreign_block_on_in_a_task_has_no_end_of_its_budget() {
 #[test]
 fn workers_in_block_in_place_are_replaced() {
     let _watchdog = watchdog();
-    let rt = Runtime::builder().workers(1).nesting(0).spares(3).build().unwrap();
+    let rt = Runtime::builder().workers(1).nesting(0).spare_slots(3).build().unwrap();
     let handle = *rt.handle();
     assert_eq!(handle.block_in_place(|| handle.current_worker()), None);
     let barrier = Arc::new(std::sync::Barrier::new(4));
@@ -446,7 +446,7 @@ fn in_tasks(rt: &Runtime, blocks: impl Fn() + Clone + Send + 'static) {
 }
 
 fn without_nesting(workers: usize, spares: u16) -> Runtime {
-    Runtime::builder().workers(workers).nesting(0).spares(spares).build().unwrap()
+    Runtime::builder().workers(workers).nesting(0).spare_slots(spares).build().unwrap()
 }
 
 #[test]

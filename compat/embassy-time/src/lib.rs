@@ -1,8 +1,8 @@
 //! A time driver for `embassy-time` over the timers of the executor [`filch`].
 //!
 //! With it, `embassy_time::{Timer, Ticker, with_timeout}`, and drivers of devices that are written against
-//! `embedded_hal_async::delay::DelayNs`, run unchanged in filch's tasks, on any of its cores. So do they in other contexts
-//! that have a waker. `embassy-sync` needs no time driver, but a lock or a critical section: docs/porting.md, section 14, has both for several cores.
+//! `embedded_hal_async::delay::DelayNs`, run unchanged in filch's tasks, on any of its cores. So do they in other contexts that have a
+//! waker. `embassy-sync` needs no time driver, but a lock or a critical section: docs/porting.md, section 14, has both for several cores.
 //!
 //! # Use
 //!

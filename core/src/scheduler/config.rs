@@ -22,9 +22,9 @@ use crate::{
 ///     .lifo_cap(0)
 ///     .budget(1)
 ///     .park_timeout(Some(Duration::from_micros(500)))
-///     .timer_tick(Duration::from_micros(64));
+///     .timer_resolution(Duration::from_micros(64));
 /// /// For sync code: waits may nest, and spare slots take the place of blocked workers.
-/// const BLOCKING: Config = Config::new().nesting(16).spares(2).poll_limit(Some(Duration::from_micros(900)));
+/// const BLOCKING: Config = Config::new().nesting(16).spare_slots(2).poll_limit(Some(Duration::from_micros(900)));
 /// /// For fork-join runs beside tasks with short delays.
 /// const MIXED: Config = Config::new().job_slice(Duration::from_micros(200)).job_workers(3);
 /// # #[cfg(feature = "classes")]
@@ -177,7 +177,7 @@ impl Config {
 
     /// How many of the executor's worker slots are spare slots (default: 0): for threads that help while they wait, and for
     /// compensation workers in the place of blocked ones.
-    pub const fn spares(mut self, slots: u16) -> Self {
+    pub const fn spare_slots(mut self, slots: u16) -> Self {
         self.spares = slots;
         self
     }
@@ -225,7 +225,7 @@ impl Config {
 
     /// The width of a slot of the timer wheel (default: 2^18 ns, about 262 us). It is rounded down to a power of two of
     /// nanoseconds, between 2^10 and 2^30. No timer fires early or late by it: it only sets how often far timers are moved.
-    pub const fn timer_tick(mut self, width: Duration) -> Self {
+    pub const fn timer_resolution(mut self, width: Duration) -> Self {
         let log = 63 - (nanos(width) | 1).leading_zeros();
         self.wheel_slot_log2 = if log < 10 {
             10

@@ -224,7 +224,7 @@ fn who_leaves_makes_room_for_a_worker() {
 #[test]
 fn a_context_that_comes_takes_nobody_out_of_the_count() {
     check_large(2, || {
-        let model = Model::<3>::with(|config| config.nesting(0).spares(1));
+        let model = Model::<3>::with(|config| config.nesting(0).spare_slots(1));
         let executor = model.executor;
         let (online, ran) = (Flag::leak(), Flag::leak());
         let works = thread::spawn(move || {

@@ -268,7 +268,7 @@ fn two_workers_and_a_poll_that_pushes() {
 #[test]
 fn a_spare_worker_and_a_poll_that_pushes() {
     check_large(2, || {
-        let model = Model::<2>::with(|config| config.spares(1));
+        let model = Model::<2>::with(|config| config.spare_slots(1));
         let workers = model.start(0..2);
         model.spawn(move || model.spawn(|| {}));
         join(workers);

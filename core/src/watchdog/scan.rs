@@ -59,8 +59,8 @@ impl Seen {
 }
 
 impl Watchdog {
-    /// Looks at a worker, which is in its poll of this number, or after it. `seen` is none if no task can wait for it, or no worker looks at
-    /// others; `timeouts` are none if no worker ever watches.
+    /// Looks at a worker, which is in its poll of this number, or after it. `seen` is none if no task can wait for it, or no worker looks
+    /// at others; `timeouts` are none if no worker ever watches.
     pub(crate) fn look_at(
         &self,
         seen: Option<&Seen>,

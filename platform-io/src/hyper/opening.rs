@@ -19,10 +19,11 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// A server's stream whose client has to show in time which version of HTTP it speaks.
 ///
-/// hyper-util's `server::conn::auto` reads until it knows the version, and has no limit of time for that: a client that sends nothing, or
-/// a part of what HTTP/2 begins with, would keep its connection for ever. A read of this stream fails with [`TimedOut`](io::ErrorKind::TimedOut)
-/// instead, and the connection ends. The version is known after the first byte that HTTP/2 does not begin with, after all 24 bytes that it
-/// begins with, or at the stream's end. From then on this is the stream as it is: hyper has limits for what follows.
+/// hyper-util's `server::conn::auto` reads until it knows the version, and has no limit of time for that: a client that sends nothing, or a
+/// part of what HTTP/2 begins with, would keep its connection for ever. A read of this stream fails with
+/// [`TimedOut`](io::ErrorKind::TimedOut) instead, and the connection ends. The version is known after the first byte that HTTP/2 does not
+/// begin with, after all 24 bytes that it begins with, or at the stream's end. From then on this is the stream as it is: hyper has limits
+/// for what follows.
 ///
 /// [`serve`](super::serve) and its like use it. [`Upgraded::downcast`](hyper::upgrade::Upgraded::downcast) finds this type, and
 /// [`into_inner`](Self::into_inner) returns the stream.

@@ -124,8 +124,8 @@ where
 /// speaks, if the head of its next HTTP/1 request is not complete within 30 seconds, and if a client of HTTP/2 is silent for 30 seconds and
 /// then does not answer a ping: [`serve_with`] sets other limits.
 ///
-/// At the end a connection whose client has shown no version, and an idle one of HTTP/1, is closed at once; a client's request that is under
-/// way to it is then lost, and clients repeat it. `examples/httpd` waits for it.
+/// At the end a connection whose client has shown no version, and an idle one of HTTP/1, is closed at once; a client's request that is
+/// under way to it is then lost, and clients repeat it. `examples/httpd` waits for it.
 ///
 /// ```
 /// use axum::{Router, routing::get};

@@ -140,8 +140,8 @@ impl<'a> Received<'a> {
     }
 }
 
-/// A UDP socket that sends many datagrams to an address with one system call (GSO), receives many of a sender in one buffer (GRO), and
-/// has congestion marks and the host's own addresses. It does not fragment: a datagram that is too long for the network is an error or is lost.
+/// A UDP socket that sends many datagrams to an address with one system call (GSO), receives many of a sender in one buffer (GRO), and has
+/// congestion marks and the host's own addresses. It does not fragment: a datagram that is too long for the network is an error or is lost.
 ///
 /// Several thousand datagrams a second of one peer cost a fraction of the time. Each peer that is sent to costs a system call.
 ///
@@ -234,8 +234,8 @@ impl UdpOffload {
         self.io.writable().await
     }
 
-    /// Receives into as many of the buffers as there is something for, at least one and at most 32, with one system call; returns how many. (0 if
-    /// there are none.)
+    /// Receives into as many of the buffers as there is something for, at least one and at most 32, with one system call; returns how many.
+    /// (0 if there are none.)
     ///
     /// # Errors
     /// Errors of the operating system.

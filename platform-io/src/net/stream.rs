@@ -1,4 +1,5 @@
-//! What the streams of TCP and of Unix sockets both do. They differ in how they connect, in their addresses, and in what a short read means.
+//! What the streams of TCP and of Unix sockets both do. They differ in how they connect, in their addresses, and in what a short read
+//! means.
 
 use core::{
     net::SocketAddr,
@@ -95,8 +96,8 @@ macro_rules! stream {
                 self.io.write_with(|socket| send_vectored(socket, bufs)).await
             }
 
-            /// Waits until there is something to read, the end or an error. True once: after it call [`try_read`](Self::try_read) until that would
-            /// block.
+            /// Waits until there is something to read, the end or an error. True once: after it call [`try_read`](Self::try_read) until
+            /// that would block.
             ///
             /// # Errors
             /// If the runtime has ended.

@@ -18,8 +18,8 @@ use crate::Async;
 /// A datagram is received whole: bytes that there is no room for are lost. If a connected socket
 /// sends to an address without a listener, its next operation fails with `ConnectionRefused`.
 ///
-/// Options that have no method here have one in the crate `socket2`, by its `SockRef`. Those that must be set before the socket is bound, such as
-/// `SO_REUSEPORT`, are set on its `Socket`, which [`from_std`](Self::from_std) then takes as the standard library's socket.
+/// Options that have no method here have one in the crate `socket2`, by its `SockRef`. Those that must be set before the socket is bound,
+/// such as `SO_REUSEPORT`, are set on its `Socket`, which [`from_std`](Self::from_std) then takes as the standard library's socket.
 ///
 /// ```
 /// # filch_io::Builder::new().workers(1).build().unwrap().block_on(async {

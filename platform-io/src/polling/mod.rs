@@ -105,8 +105,8 @@ unsafe impl Host for Polling {
     fn has_io(&self) -> bool {
         let has = !lock(&self.heard).is_empty() || self.watcher.has_events();
         if has {
-            // The event may be the poller's own timer, which an earlier wait has left behind and the next one takes back. A worker that listens then
-            // would not wake, and a clock that has not moved for this event would stand for ever.
+            // The event may be the poller's own timer, which an earlier wait has left behind and the next one takes back. A worker that
+            // listens then would not wake, and a clock that has not moved for this event would stand for ever.
             self.watcher.notify();
         }
         has

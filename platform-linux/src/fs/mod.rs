@@ -59,17 +59,17 @@
 //! | writes at the position of a [`File`], anything else | as reads | on the pool |
 //!
 //! [`read`] leaves files from 256 KiB on to the pool. If the kernel refuses io_uring (an older one, a sandbox, a setting of the
-//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different, but for one thing: in a ring an open of a pipe does not wait for
-//! its other end. After a shortage of descriptors or memory
-//! the ring is tried again, later and later: after 16 operations of its thread at first, after 4,096 at most.
+//! system), or more than 512 operations are under way in one ring, the pool does the work, and nothing else is different, but for one
+//! thing: in a ring an open of a pipe does not wait for its other end. After a shortage of descriptors or memory the ring is tried again,
+//! later and later: after 16 operations of its thread at first, after 4,096 at most.
 //!
 //! Pipes, terminals and other devices wait for other processes, perhaps for ever. Calls for them have threads of their own, beside the
 //! blocking pool and as many at most ([`Builder::blocking_threads`](crate::Builder::blocking_threads)), so that they keep none from other
 //! files. For many of them use [`pipe`](crate::pipe) or [`Async`](crate::Async), which take no thread.
 //!
-//! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the
-//! pool that have not begun fail, those that have begun go on to their end; operations in a ring are cancelled, and the end waits for
-//! the kernel to be done with their memory, for two seconds at most (then the memory is leaked). What was written at the position of a [`File`] is
+//! All functions belong to the runtime that the calling thread is in, and fail outside of one. If the runtime ends, operations on the pool
+//! that have not begun fail, those that have begun go on to their end; operations in a ring are cancelled, and the end waits for the kernel
+//! to be done with their memory, for two seconds at most (then the memory is leaked). What was written at the position of a [`File`] is
 //! written first: for that the end waits five seconds at most.
 
 mod dir;

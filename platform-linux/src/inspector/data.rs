@@ -14,8 +14,8 @@ pub(super) fn tasks(handle: &Handle, trace: &Trace) -> Option<Vec<u8>> {
     serde_json::to_vec(&live(handle, trace, &trace.story())).ok()
 }
 
-/// All that the page shows. Times are in nanoseconds, those of polls and others since `begin`. What there is much of stands in columns: for a poll
-/// that is a tenth of what it takes as an event in Chrome's format.
+/// All that the page shows. Times are in nanoseconds, those of polls and others since `begin`. What there is much of stands in columns: for
+/// a poll that is a tenth of what it takes as an event in Chrome's format.
 pub(super) fn page(handle: &Handle, trace: &Trace) -> Option<Vec<u8>> {
     let story = trace.story();
     let names = Names::of(trace, &story);

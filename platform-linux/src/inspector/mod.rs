@@ -91,8 +91,8 @@ impl Inspector {
     }
 }
 
-/// Serves the page on this address, from tasks of the current runtime. The module says to whom the program shows itself by that; use a loopback
-/// address unless the network is yours.
+/// Serves the page on this address, from tasks of the current runtime. The module says to whom the program shows itself by that; use a
+/// loopback address unless the network is yours.
 ///
 /// ```no_run
 /// # fn main() -> std::io::Result<()> {

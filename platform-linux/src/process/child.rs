@@ -46,8 +46,8 @@ impl Running {
         Self { process: orphans::Orphan::new(process), exit }
     }
 
-    /// Has a task of the runtime wait for the child, unless it has ended. If the runtime has ended, or ends before the child does, the child
-    /// becomes an orphan.
+    /// Has a task of the runtime wait for the child, unless it has ended. If the runtime has ended, or ends before the child does, the
+    /// child becomes an orphan.
     pub(super) fn leave_to(mut self, handle: &Handle) {
         if self.process.is_running() {
             let wait = async move { drop(self.wait().await) };

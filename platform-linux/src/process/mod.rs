@@ -27,8 +27,8 @@ use filch_std::Handle;
 
 pub use self::{child::Child, command::Command};
 
-/// Takes a child of the standard library that nothing waits for: a task of the current runtime waits for its end, so that it does not stay as a
-/// zombie. Without a runtime, or if that ends first, the child is reaped by a later call of this or a later spawn.
+/// Takes a child of the standard library that nothing waits for: a task of the current runtime waits for its end, so that it does not stay
+/// as a zombie. Without a runtime, or if that ends first, the child is reaped by a later call of this or a later spawn.
 ///
 /// ```
 /// # filch_linux::Builder::new().workers(1).build().unwrap().block_on(async {

@@ -98,8 +98,8 @@ pub async fn ctrl_c() -> io::Result<()> {
 /// [`signal`] was never called for it. Others in the process that listen to it by `signal-hook-registry` go on; but where the default
 /// action ends the process, it does so for all.
 ///
-/// The handler stays, and does what the system would: if the default action is to stop the process, it does so by `SIGSTOP`; if a real-time signal
-/// ends the process, its status is 128 and the signal's number.
+/// The handler stays, and does what the system would: if the default action is to stop the process, it does so by `SIGSTOP`; if a real-time
+/// signal ends the process, its status is 128 and the signal's number.
 ///
 /// # Errors
 /// Errors of the operating system.

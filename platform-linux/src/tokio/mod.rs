@@ -35,21 +35,22 @@
 //!   runtime of the kind `current_thread`.
 //! - **`tokio::task::spawn_local`** works where it works elsewhere: inside of a `LocalSet`, which a local task or a `block_on` runs.
 //!
-//! The workers, replacement workers, helpers, the threads of the blocking pool and callers of `block_on` have tokio's handle. Other
+//! The workers, compensation workers, helpers, the threads of the blocking pool and callers of `block_on` have tokio's handle. Other
 //! threads do not: `tokio::runtime::Handle::current()` is what to give them, or [`Linux::tokio`](crate::runtime::Linux::tokio).
 //!
 //! # Streams
 //!
 //! [`TcpStream`](crate::net::TcpStream), [`UnixStream`](crate::net::UnixStream), their halves and the [pipes](crate::pipe), also those of
 //! [child processes](crate::process), implement tokio's `AsyncRead` and `AsyncWrite`: owned and by reference, with vectored writes; reads go
-//! straight into the memory of the `ReadBuf`. The objects of [`stdio`](crate::stdio) implement them too. They wait in this runtime's reactor,
-//! not in tokio's. If tokio's and futures' extension traits are both in scope, a call such as `read_to_end` is ambiguous: import one of them.
+//! straight into the memory of the `ReadBuf`. The objects of [`stdio`](crate::stdio) implement them too. They wait in this runtime's
+//! reactor, not in tokio's. If tokio's and futures' extension traits are both in scope, a call such as `read_to_end` is ambiguous: import
+//! one of them.
 //!
 //! # The end
 //!
-//! The runtime ends first: its tasks are dropped on its workers, while tokio still runs, so that sockets and timers in them end in
-//! order. Then tokio's tasks are dropped on tokio's thread, and the drop of the runtime returns when that thread has ended. Closures in
-//! tokio's blocking pool go on to their ends, and are not waited for, as those in [`spawn_blocking`](crate::spawn_blocking). A tokio task that
+//! The runtime ends first: its tasks are dropped on its workers, while tokio still runs, so that sockets and timers in them end in order.
+//! Then tokio's tasks are dropped on tokio's thread, and the drop of the runtime returns when that thread has ended. Closures in tokio's
+//! blocking pool go on to their ends, and are not waited for, as those in [`spawn_blocking`](crate::spawn_blocking). A tokio task that
 //! never returns from a poll makes the drop wait, as a task of this runtime does. If a task of tokio drops the runtime, tokio's thread ends
 //! after that poll.
 //!
@@ -67,9 +68,10 @@
 //! # Cost
 //!
 //! tokio's context is a value of the thread, which must be there before a crate asks for it; and tokio says nothing to the outside when the
-//! first socket registers. So the tokio runtime and its thread are there from the build of the runtime, used or not: a thread that
-//! sleeps, three file descriptors (four with tokio's feature `signal`), about 60 us for the build and the drop. An idle one makes no
-//! wake-up. A poll costs nothing more; a `block_on`, and a thread that begins to help, a lock and a reference count (10 ns). A socket's event
-//! goes from tokio's thread to a worker, which this crate's own sockets save. [`Builder::tokio`](crate::Builder::tokio) turns it off for a runtime.
+//! first socket registers. So the tokio runtime and its thread are there from the build of the runtime, used or not: a thread that sleeps,
+//! three file descriptors (four with tokio's feature `signal`), about 60 us for the build and the drop. An idle one makes no wake-up. A
+//! poll costs nothing more; a `block_on`, and a thread that begins to help, a lock and a reference count (10 ns). A socket's event goes
+//! from tokio's thread to a worker, which this crate's own sockets save. [`Builder::tokio`](crate::Builder::tokio) turns it off for a
+//! runtime.
 
 mod io;

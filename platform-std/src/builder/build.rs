@@ -122,7 +122,7 @@ impl Builder {
             _ => return Err(ConfigError::TooManyWorkers(1).into()),
         }
         self.begin()?;
-        self = self.spares(0);
+        self = self.spare_slots(0);
         if let Some(depth) = self.nesting {
             // The outermost wait is the runtime's loop.
             self.config = self.config.nesting(depth.saturating_add(1));
@@ -251,8 +251,8 @@ impl Builder {
 
 #[doc(hidden)]
 impl Builder {
-    /// Calls `f` in each thread that is started for a worker, with what the thread does as a worker, from its beginning to its end: for code
-    /// that has the thread in a context of its own for as long as a call lasts. The runtime's handle may be used; the thread is in the
+    /// Calls `f` in each thread that is started for a worker, with what the thread does as a worker, from its beginning to its end: for
+    /// code that has the thread in a context of its own for as long as a call lasts. The runtime's handle may be used; the thread is in the
     /// runtime only inside of that call. If `f` panics or has not called it, the thread does it afterwards.
     pub fn around_worker(
         mut self,
@@ -262,8 +262,8 @@ impl Builder {
         self
     }
 
-    /// As [`on_thread_start`](Self::on_thread_start) and [`on_thread_stop`](Self::on_thread_stop), with what the thread is for; `None` for one of
-    /// the host, such as tokio's.
+    /// As [`on_thread_start`](Self::on_thread_start) and [`on_thread_stop`](Self::on_thread_stop), with what the thread is for; `None` for
+    /// one of the host, such as tokio's.
     pub fn on_threads(
         mut self,
         start: impl Fn(Option<ThreadRole>) + Send + Sync + 'static,

@@ -7,7 +7,8 @@ use crate::error::BuildError;
 /// The environment variable of the number of workers.
 const FILCH_WORKERS: &str = "FILCH_WORKERS";
 
-/// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is unknown.
+/// The processors that this process may use, by its affinity and its cgroup's quota, as the standard library finds them. One if that is
+/// unknown.
 pub fn available_workers() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }

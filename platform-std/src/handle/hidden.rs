@@ -23,12 +23,12 @@ impl Handle {
         (core::ptr::from_ref(self.0.core).cast::<()>().addr(), self.0.process)
     }
 
-    /// The number of workers, without replacement workers.
+    /// The number of workers, without compensation workers.
     pub fn workers(&self) -> usize {
         self.0.core.workers()
     }
 
-    /// The largest number of workers, with replacement workers and helpers.
+    /// The largest number of workers, with compensation workers and helpers.
     pub fn slots(&self) -> usize {
         self.0.core.slots()
     }

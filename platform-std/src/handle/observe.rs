@@ -42,8 +42,8 @@ impl Handle {
         self.0.core.live_tasks()
     }
 
-    /// What the runtime has done since it began; all 0 in a forked child. Of a runtime that has ended: what it had done, until another one uses
-    /// its memory.
+    /// What the runtime has done since it began; all 0 in a forked child. Of a runtime that has ended: what it had done, until another one
+    /// uses its memory.
     ///
     /// Cost: a few allocations, 20 loads for each worker and three locks, 0.5 us with two workers; with
     /// `Builder::class_metrics` 0.1 ms, and 20 ns for each task that lives. Meant for once a second. Not for
@@ -134,8 +134,8 @@ impl Handle {
         self.0.records && self.check().is_ok()
     }
 
-    /// As [`snapshot`](Self::snapshot), piece by piece, with a note on why: without an allocation, and without a lock. False if there is nothing
-    /// to write.
+    /// As [`snapshot`](Self::snapshot), piece by piece, with a note on why: without an allocation, and without a lock. False if there is
+    /// nothing to write.
     ///
     /// For handlers of signals and panics too, if `out` may be called there.
     pub fn dump(&self, note: &str, out: &mut dyn FnMut(&[u8])) -> bool {
@@ -144,10 +144,12 @@ impl Handle {
 
     /// Where each task of the runtime waits: what for, and by which calls its futures got there. For a program that hangs.
     ///
-    /// All tasks are woken and polled once, which a future must bear at any time, and wait on. A future shows itself as it clones its waker, so those of
-    /// any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list too, as one in a poll.
+    /// All tasks are woken and polled once, which a future must bear at any time, and wait on. A future shows itself as it clones its
+    /// waker, so those of any library are found. Ends when all tasks were polled, or after `patience`. The task that calls is in the list
+    /// too, as one in a poll.
     ///
-    /// Cost: a poll and some 20 us for each task, on all workers. Names and lines, some milliseconds each, are looked for when they are printed.
+    /// Cost: a poll and some 20 us for each task, on all workers. Names and lines, some milliseconds each, are looked for when they are
+    /// printed.
     ///
     /// # Errors
     /// [`ResourceBusy`](std::io::ErrorKind::ResourceBusy) during another dump in this program; `Unsupported` in a forked child.
@@ -175,8 +177,8 @@ impl Handle {
 
 #[cfg(feature = "metrics")]
 impl Handle {
-    /// The runtime's figures in the text format of OpenMetrics and Prometheus: [`CONTENT_TYPE`](prometheus::CONTENT_TYPE). All names begin with "filch"; figures of workers
-    /// have a label "worker", those of classes a label "class". The page `docs/observing.md` lists them.
+    /// The runtime's figures in the text format of OpenMetrics and Prometheus: [`CONTENT_TYPE`](prometheus::CONTENT_TYPE). All names begin
+    /// with "filch"; figures of workers have a label "worker", those of classes a label "class". The page `docs/observing.md` lists them.
     ///
     /// Cost: with two workers 6 us, with `Builder::class_metrics` 0.2 ms; meant for a scrape a second.
     ///
@@ -192,12 +194,13 @@ impl Handle {
     }
 
     /// Publishes the runtime's figures each `period`, the first time at once, to the recorder that the program has installed for the crate
-    /// `metrics`. The names are those of the page `docs/observing.md`. Counters and histograms get what has come since the last time, so that
-    /// they count on when another runtime follows; install the recorder first. A time that adds up (the seconds that a worker was busy) is a gauge
-    /// there, as the facade's counters are whole numbers.
+    /// `metrics`. The names are those of the page `docs/observing.md`. Counters and histograms get what has come since the last time, so
+    /// that they count on when another runtime follows; install the recorder first. A time that adds up (the seconds that a worker was
+    /// busy) is a gauge there, as the facade's counters are whole numbers.
     ///
-    /// The work is that of a task of the runtime, of the class `Background`, named `filch metrics`, among those that it counts. It ends when the runtime is
-    /// shut down or dropped, which does not wait for it, or when it is aborted. Call it once for a runtime: two tasks would count twice.
+    /// The work is that of a task of the runtime, of the class `Background`, named `filch metrics`, among those that it counts. It ends
+    /// when the runtime is shut down or dropped, which does not wait for it, or when it is aborted. Call it once for a runtime: two tasks
+    /// would count twice.
     ///
     /// Cost, each time: [`metrics`](Self::metrics), and what the recorder does with some 30 figures and 16 for each worker.
     ///

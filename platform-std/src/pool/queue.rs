@@ -119,8 +119,8 @@ impl<J> JobQueue<J> {
         Submitted::Starts
     }
 
-    /// The thread that was asked for could not be started. Calls `take` with the jobs that relied on it, as there is no other; that of the caller
-    /// need not be one of them.
+    /// The thread that was asked for could not be started. Calls `take` with the jobs that relied on it, as there is no other; that of the
+    /// caller need not be one of them.
     pub(super) fn not_started(&self, take: impl FnMut(J)) {
         let mut jobs = Jobs::new();
         let mut state = lock(&self.state);
@@ -164,8 +164,8 @@ impl<J> JobQueue<J> {
         self.ended.notify_all();
     }
 
-    /// Refuses jobs from now on. Those that wait are taken still; then the threads end. If one waits that `cannot_wait` until a thread has time
-    /// for it, returns true: the caller starts a thread, or calls [`not_started`](Self::not_started).
+    /// Refuses jobs from now on. Those that wait are taken still; then the threads end. If one waits that `cannot_wait` until a thread has
+    /// time for it, returns true: the caller starts a thread, or calls [`not_started`](Self::not_started).
     pub(super) fn close(&self, cannot_wait: impl Fn(&J) -> bool) -> bool {
         let mut state = lock(&self.state);
         state.closed = true;

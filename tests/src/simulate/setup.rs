@@ -99,7 +99,7 @@ impl Chosen {
     }
 
     pub(super) fn build(&self, spares: u16, seed: u64) -> Config {
-        self.config.spares(spares).seed(seed)
+        self.config.spare_slots(spares).seed(seed)
     }
 }
 
@@ -115,7 +115,7 @@ fn config(rng: &mut Rng, may_start: bool) -> (Chosen, u16) {
         .watchdog(timeouts)
         .spin_rounds([0, 1, 8][rng.usize(..3)])
         .nesting(nesting)
-        .timer_tick(Duration::from_nanos(1 << rng.u32(10..20)));
+        .timer_resolution(Duration::from_nanos(1 << rng.u32(10..20)));
     let background = [16, 16, 2, 0][rng.usize(..4)];
     let budget = [BUDGET as u16, BUDGET as u16, 1, 7][rng.usize(..4)];
     let config = config.background_share(background).budget(budget);

@@ -37,8 +37,8 @@ pub(crate) fn require_io(what: &str) -> Handle {
 
 /// The number of a file, which the owner of the registration should keep open.
 ///
-/// INV-NUMBER: it is not negative, and is given to `epoll_ctl` and `poll` alone. These take any number: that of a file that was closed, as the owner of an
-/// `AsyncFd` of a number may do, is an error there, and that of another file gives events of that.
+/// INV-NUMBER: it is not negative, and is given to `epoll_ctl` and `poll` alone. These take any number: that of a file that was closed, as
+/// the owner of an `AsyncFd` of a number may do, is an error there, and that of another file gives events of that.
 #[derive(Clone, Copy, Debug)]
 struct Number(RawFd);
 
@@ -166,8 +166,8 @@ impl Registration {
         Some(Seen { event, ready })
     }
 
-    /// What the event says, as tokio says it. filch has one mark for the ends of streams and for errors, with which a file is ready for reads and
-    /// writes: so the file is asked.
+    /// What the event says, as tokio says it. filch has one mark for the ends of streams and for errors, with which a file is ready for
+    /// reads and writes: so the file is asked.
     fn told(&self, event: Event) -> Ready {
         let ready = Ready::from_core(event.ready);
         let has_mark = self.source.readiness().ready.intersects(filch::io::Ready::ERROR);

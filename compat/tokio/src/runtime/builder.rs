@@ -385,8 +385,8 @@ impl Builder {
             None => builder,
         };
         let builder = if threaded {
-            // A wait in sync code is that of `block_in_place`: a replacement worker takes over at once.
-            builder.spares(SPARES).nesting(0).around_worker(work_inside_tokio)
+            // A wait in sync code is that of `block_in_place`: a compensation worker takes over at once.
+            builder.spare_slots(SPARES).nesting(0).around_worker(work_inside_tokio)
         } else {
             builder.name(REACTOR)
         };

@@ -71,8 +71,8 @@ pub(crate) fn poll_spending<R>(
     Poll::Ready(output)
 }
 
-/// Spends a small part of a unit, for a wait that was over at once and made no attempt. tokio's spends nothing, and programs make many of them in one
-/// poll; but a loop of them must end.
+/// Spends a small part of a unit, for a wait that was over at once and made no attempt. tokio's spends nothing, and programs make many of
+/// them in one poll; but a loop of them must end.
 pub(crate) async fn spend_part() {
     let parts = PARTS.replace(PARTS.get().wrapping_add(1));
     if parts % PARTS_OF_UNIT == 0 {

@@ -232,7 +232,8 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         self.wheel.get().is_some_and(|wheel| wheel.is_overdue(by))
     }
 
-    /// Whether tasks may wait for the worker that it alone can take: it is in a poll, or was stepped by hand and has a task in its LIFO slot.
+    /// Whether tasks may wait for the worker that it alone can take: it is in a poll, or was stepped by hand and has a task in its LIFO
+    /// slot.
     pub(crate) fn may_keep_tasks(&self) -> bool {
         self.lifo.is_in_poll() || !self.lifo.is_empty()
     }

@@ -36,7 +36,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// runs in place.
     ///
     /// A thread that is no worker becomes one for the time of the run, in a spare slot
-    /// ([`Config::spares`](crate::Config::spares)), if a worker is without work at that moment. Meanwhile one worker
+    /// ([`Config::spare_slots`](crate::Config::spare_slots)), if a worker is without work at that moment. Meanwhile one worker
     /// fewer takes jobs, so that no more contexts work than there are workers, except for a moment. A shutdown waits
     /// for the end of the run.
     ///

@@ -152,8 +152,8 @@ where
         self.reopen_as(None)
     }
 
-    /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spares) and
-    /// [`timer_tick`](Config::timer_tick) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
+    /// As [`reopen`](Self::reopen), with another configuration, whose [`spares`](Config::spare_slots) and
+    /// [`timer_resolution`](Config::timer_resolution) are of no account: those stay. Its times are in microseconds, 71 minutes at most.
     ///
     /// # Errors
     /// [`BuildError::WatchdogNeverSleeps`], [`BuildError::ZeroBudget`].

@@ -24,7 +24,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     ///
     /// On a worker it polls tasks and sleeps in between, as the worker's own loop does. The code that makes `done` true must call
     /// [`unpark_worker`](Self::unpark_worker) afterwards. In a context that is no worker it helps only while a worker sleeps, so
-    /// that no more threads work than there are workers, and only in a spare slot ([`Config::spares`](crate::Config::spares)).
+    /// that no more threads work than there are workers, and only in a spare slot ([`Config::spare_slots`](crate::Config::spare_slots)).
     ///
     /// Waits nest on a worker up to [`Config::nesting`](crate::Config::nesting). In a deeper wait the worker polls only the tasks
     /// that are pinned to it. Otherwise it sleeps, fires its timers and receives I/O, while a compensation worker in a spare slot

@@ -30,8 +30,8 @@ where
     S::Parts: Parts<Waits = On>,
 {
     /// Calls a closure that blocks the thread or computes for long, in a task. What the calling worker has queued, its timers and the I/O
-    /// that it hears of pass to others: to a compensation worker in a spare slot ([`Config::spares`](crate::Config::spares)), or to another
-    /// thread that becomes this worker.
+    /// that it hears of pass to others: to a compensation worker in a spare slot ([`Config::spare_slots`](crate::Config::spare_slots)), or
+    /// to another thread that becomes this worker.
     ///
     /// For the latter the platform must start threads, the worker must have been started by it, and the task must be able to move: not
     /// pinned, not in a wait or a fork-join run, with no local task on the worker. The task then is on no worker from here to the end of

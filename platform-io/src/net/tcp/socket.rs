@@ -17,8 +17,8 @@ use crate::{
 
 /// A TCP socket that neither listens nor is connected yet: for options that must be set before.
 ///
-/// Options that have no method here, of this type and of the others, have one in the crate `socket2`, by its `SockRef`. Its own `Socket` becomes
-/// one of these by way of an [`OwnedFd`], and one that listens or is connected by way of the standard library's type.
+/// Options that have no method here, of this type and of the others, have one in the crate `socket2`, by its `SockRef`. Its own `Socket`
+/// becomes one of these by way of an [`OwnedFd`], and one that listens or is connected by way of the standard library's type.
 ///
 /// ```
 /// # filch_io::Builder::new().build().unwrap().block_on(async {

@@ -28,8 +28,9 @@ use crate::{
 
 /// A Unix socket for datagrams. Dropping it closes it; the file of its path, if it has one, stays: see [the module](super).
 ///
-/// Unlike UDP it is reliable: a sender waits while the receiver's queue is full (on macOS and the BSDs [`send`](Self::send) fails
-/// instead, as no event would end the wait), and datagrams arrive in order. But a datagram is received whole: bytes that there is no room for are lost.
+/// Unlike UDP it is reliable: a sender waits while the receiver's queue is full (on macOS and the BSDs [`send`](Self::send) fails instead,
+/// as no event would end the wait), and datagrams arrive in order. But a datagram is received whole: bytes that there is no room for are
+/// lost.
 ///
 /// The methods take `&self`, so that tasks may share one socket: any number of them may wait to
 /// send and to receive. An operation that is ready at once spends the task's budget, see
