@@ -43,6 +43,17 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         }
     }
 
+    /// Wakes a sleeper for timers that belong to all workers, or for I/O of which none hears. If none is parked, those that are blocked in
+    /// waits are woken, and see to it. After a fence.
+    #[cold]
+    pub(crate) fn wake_for_upkeep(&self) {
+        if !self.is_shared() || self.idle.any_parked(self) {
+            self.wake_one();
+        } else {
+            self.recheck_blocked();
+        }
+    }
+
     /// There is a task in this worker's inbox: wakes it if it sleeps.
     pub(crate) fn wake_worker(&self, worker: WorkerId) {
         if self.is_shared() {
@@ -133,14 +144,14 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         // timer, or the thread that added it sees that we have left; and with the one in `Idle::announce`: either we see a sleeper,
         // or it sees that we have left.
         if slot.has_timers() {
-            self.wake_one();
+            self.wake_for_upkeep();
         }
     }
 
     /// A worker has left, which perhaps was the one that listened: a sleeper takes its place.
     pub(crate) fn wake_new_listener(&self) {
-        if self.is_unheard() && self.idle.any_parked(self) {
-            self.wake_one();
+        if self.is_unheard() {
+            self.wake_for_upkeep();
         }
     }
 }

@@ -86,8 +86,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// Sleeps in the midst of user code, until it is notified or for no reason.
+    /// Sleeps in the midst of user code, until it is notified or for no reason. What that code has put into the LIFO slot goes to the ring,
+    /// and another worker is notified: this one does not come to it.
     pub(crate) fn wait(&self, _: &OutOfLoop<'_>) {
+        let slot = self.slot();
+        let was = slot.lifo.replace_in_user_code(false);
+        if let Some(ready) = slot.lifo.take() {
+            self.executor.push_by_class(slot, ready);
+        }
+        slot.lifo.set_in_user_code(was);
         self.park_as(Sleep::Wait, None, || true);
     }
 

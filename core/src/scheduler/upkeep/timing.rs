@@ -110,7 +110,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
                 }
                 self.wake_watcher_for_timer(slot);
             }
-            _ => self.wake_one(),
+            _ => self.wake_for_upkeep(),
         }
     }
 
