@@ -11,6 +11,8 @@ use core::{
 };
 use std::{sync::Arc, task::Wake};
 
+use filch::Config;
+
 use common::{Sleeps, ThreadExecutor, id, pool, quiet, stop, threads, until, watchdog};
 
 fn flag() -> Arc<AtomicBool> {
@@ -119,5 +121,111 @@ fn a_timer_that_is_armed_in_place_beside_a_deep_wait_and_a_long_poll() {
     done.store(true, SeqCst);
     executor.unpark_worker(id(0));
     assert!(blocked.unwrap().join().unwrap());
+    stop(executor);
+}
+
+/// What the calling worker's timer wakes, after five milliseconds, which is a flag.
+fn timer(executor: &'static ThreadExecutor, fired: &Arc<Sets>) -> impl Sized + use<> {
+    let mut sleep = Box::pin(executor.sleep(Duration::from_millis(5)));
+    let waker = Waker::from(Arc::clone(fired));
+    assert_eq!(sleep.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+    sleep
+}
+
+/// A job that another worker has taken waits for a timer of the worker that waits for the job.
+fn a_job_waits_for_its_owners_timer(workers: u16, config: Config) {
+    let _watchdog = watchdog();
+    let executor = threads(workers, config);
+    let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        let (stolen, fired) = (flag(), Arc::new(Sets(AtomicBool::new(false))));
+        let _sleep = timer(executor, &fired);
+        let run = executor.fork(|fork| {
+            fork.join(
+                |fork| {
+                    until(|| {
+                        fork.is_wanted();
+                        stolen.load(SeqCst)
+                    });
+                },
+                |_| {
+                    stolen.store(true, SeqCst);
+                    until(|| fired.0.load(SeqCst));
+                },
+            )
+        });
+        run.is_ok()
+    });
+    assert!(forks.unwrap().join().unwrap());
+    stop(executor);
+}
+
+#[test]
+fn a_job_that_waits_for_a_timer_of_its_owner() {
+    a_job_waits_for_its_owners_timer(3, quiet());
+}
+
+#[test]
+fn a_job_that_waits_for_a_timer_of_its_owner_and_no_other_worker() {
+    a_job_waits_for_its_owners_timer(2, Config::new());
+}
+
+#[test]
+fn a_job_that_waits_for_a_timer_of_its_owner_which_is_too_deep_to_help() {
+    a_job_waits_for_its_owners_timer(2, quiet().nesting(0));
+}
+
+#[test]
+fn a_broadcast_that_waits_for_a_timer_of_its_caller() {
+    let _watchdog = watchdog();
+    let executor = threads(2, quiet());
+    // It is online then.
+    executor.spawner().spawn_pinned(pool(), id(1), async {}).unwrap().join().unwrap();
+    let broadcasts = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        let fired = Arc::new(Sets(AtomicBool::new(false)));
+        let _sleep = timer(executor, &fired);
+        let waits = |worker| {
+            if worker == id(1) {
+                until(|| fired.0.load(SeqCst));
+            }
+        };
+        executor.broadcast(waits).ok()
+    });
+    assert_eq!(broadcasts.unwrap().join().unwrap(), Some(2));
+    stop(executor);
+}
+
+/// A job that another worker has taken waits for an event of I/O. No worker is left to listen but the one that waits for the job.
+#[test]
+fn a_job_that_waits_for_an_event() {
+    let _watchdog = watchdog();
+    let executor = threads(2, quiet());
+    let (heard, stolen, asleep) = (flag(), flag(), flag());
+    let (hears, sleeps) = (Arc::clone(&heard), Arc::clone(&asleep));
+    executor.platform().at_deliver(move |_| {
+        // What was heard of before is not the event.
+        if sleeps.load(SeqCst) {
+            hears.store(true, SeqCst);
+        }
+    });
+    let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        let run = executor.fork(|fork| {
+            fork.join(
+                |fork| {
+                    until(|| {
+                        fork.is_wanted();
+                        stolen.load(SeqCst)
+                    });
+                },
+                |_| {
+                    stolen.store(true, SeqCst);
+                    until(|| executor.platform().sleeps(0) != Sleeps::Awake);
+                    asleep.store(true, SeqCst);
+                    until(|| heard.load(SeqCst));
+                },
+            )
+        });
+        run.is_ok()
+    });
+    assert!(forks.unwrap().join().unwrap());
     stop(executor);
 }

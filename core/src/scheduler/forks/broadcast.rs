@@ -21,6 +21,7 @@ use crate::{
             slot::Slots,
         },
         state::broadcasts::Broadcast,
+        upkeep::listening::ListensFrom,
     },
 };
 
@@ -79,10 +80,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             ran: AtomicU32::new(0),
             panic: Spin::new(None),
         };
+        let listens_from = ListensFrom::default();
+        let wait = || {
+            worker.wait(&out, &listens_from);
+            worker.serve();
+        };
         while !self.broadcasts.begin(&broadcast) {
             // The caller of the other broadcast may wait for this worker.
             if !worker.join_broadcast() {
-                worker.wait(&out);
+                wait();
             }
         }
         self.mark_all(&broadcast);
@@ -90,7 +96,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.count_down(NonNull::from(&broadcast));
         // Ordering: Acquire pairs with the Release in `count_down`.
         while broadcast.pending.load(Ordering::Acquire) > 0 {
-            worker.wait(&out);
+            wait();
         }
         self.broadcasts.end();
         // Workers that wait for their turn to broadcast are asleep.

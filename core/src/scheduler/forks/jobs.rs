@@ -293,7 +293,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Crew for Scheduler<P, S, RI
         // The caller may be in a batch of wakers, and may have put off a notification.
         let (out, _batch) = worker.leave_batch();
         let _inside = Inside::enter(&self.platform);
-        wait(&Out { worker: &worker, out });
+        wait(&Out::new(&worker, out));
     }
 }
 
@@ -326,7 +326,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // A worker that waits in sync code, or is in a run, has frames below.
         let at_loop_level = local.frame.get().is_null() && !fork.is_in_run();
         let counted = executor.census.thieves.up();
-        fork.run(stolen, at_loop_level, &Out { worker: self, out });
+        fork.run(stolen, at_loop_level, &Out::new(self, out));
         drop(counted);
         if executor.config.job_workers() < u32::from(u16::MAX) || !executor.census.helpers.is_zero()
         {

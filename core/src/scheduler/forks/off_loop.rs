@@ -3,18 +3,28 @@
 use crate::{
     fork::worker::OffLoop,
     platform::{Panic, Platform},
-    scheduler::core::{
-        context::Worker,
-        faces::{Jobs, Waiting},
-        leave_loop::OutOfLoop,
-        slot::Slots,
+    scheduler::{
+        core::{
+            context::Worker,
+            faces::{Jobs, Waiting},
+            leave_loop::OutOfLoop,
+            slot::Slots,
+        },
+        upkeep::listening::ListensFrom,
     },
 };
 
 /// A worker that is out of its loop.
 pub(super) struct Out<'w, P: Platform, S: Slots<RING>, const RING: usize> {
-    pub(super) worker: &'w Worker<P, S, RING>,
-    pub(super) out: OutOfLoop<'w>,
+    worker: &'w Worker<P, S, RING>,
+    out: OutOfLoop<'w>,
+    listens_from: ListensFrom,
+}
+
+impl<'w, P: Platform, S: Slots<RING>, const RING: usize> Out<'w, P, S, RING> {
+    pub(super) fn new(worker: &'w Worker<P, S, RING>, out: OutOfLoop<'w>) -> Self {
+        Self { worker, out, listens_from: ListensFrom::default() }
+    }
 }
 
 impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, RING> {
@@ -44,10 +54,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
 
     fn sleep(&self, still: &dyn Fn() -> bool) {
         let (executor, slot) = (self.worker.executor, self.worker.slot());
-        let _counted = executor.begin_join_sleep(slot);
+        let counted = executor.begin_join_sleep(slot);
         if still() {
-            self.worker.wait(&self.out);
+            self.worker.wait(&self.out, &self.listens_from);
         }
+        drop(counted);
+        self.worker.serve();
     }
 
     fn block(&self, still: &dyn Fn() -> bool) {
@@ -60,11 +72,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> OffLoop for Out<'_, P, S, R
         };
         give_away();
         let _blocked = executor.begin_block(slot);
-        // A watcher fires the timers of this worker.
         while still() {
             self.join_broadcast();
             give_away();
-            self.worker.wait(&self.out);
+            self.worker.wait(&self.out, &self.listens_from);
+            self.worker.serve();
         }
     }
 }

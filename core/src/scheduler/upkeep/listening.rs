@@ -1,5 +1,7 @@
 //! How a worker listens: in its sleep, or by a question in passing. What it has heard of is delivered as it leaves its loop.
 
+use core::cell::Cell;
+
 use crate::{
     instant::Instant,
     platform::Platform,
@@ -14,6 +16,25 @@ use crate::{
 const LOOKS: u32 = 6;
 /// In nanoseconds: how long it sleeps on its word if the other has not.
 const SOON: u64 = 1_000_000;
+/// In nanoseconds: how long a worker waits in the midst of user code before it listens, if no other does: what it waits for may wait for an
+/// event. Most waits are shorter, and a wake by the park word costs less than one by the reactor.
+const LISTEN_AFTER: u64 = 10_000_000;
+
+/// From when a worker that waits in the midst of user code listens: set by its first sleep.
+#[derive(Default)]
+pub(crate) struct ListensFrom(Cell<Option<Instant>>);
+
+impl ListensFrom {
+    fn has_come(&self, now: Instant) -> bool {
+        match self.0.get() {
+            Some(end) => now >= end,
+            None => {
+                self.0.set(Some(now.after_nanos(LISTEN_AFTER)));
+                false
+            }
+        }
+    }
+}
 
 /// Why a worker does not listen.
 enum Busy {
@@ -86,16 +107,46 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// Sleeps in the midst of user code, until it is notified or for no reason. What that code has put into the LIFO slot goes to the ring,
-    /// and another worker is notified: this one does not come to it.
-    pub(crate) fn wait(&self, _: &OutOfLoop<'_>) {
-        let slot = self.slot();
+    /// Sleeps in the midst of user code, until it is notified, one of its timers is due, or for no reason. What that code has put into the
+    /// LIFO slot goes to the ring, and another worker is notified: this one does not come to it. [`serve`](Self::serve) follows.
+    pub(crate) fn wait(&self, _: &OutOfLoop<'_>, listens_from: &ListensFrom) {
+        let (executor, slot) = (self.executor, self.slot());
+        // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
+        self.pass_lifo_on();
+        let timer = slot.next_timer(executor.config.wheel_slot_log2);
+        let now = if executor.has_reactor() { Some(executor.platform.now()) } else { None };
+        // A listener that turns to a poll tells no worker that waits here, so this one looks now and then.
+        let look = now.map(|now| now.after_nanos(LISTEN_AFTER));
+        let deadline = timer.into_iter().chain(look).min();
+        if now.is_some_and(|now| listens_from.has_come(now)) {
+            self.sleep(deadline, || true);
+            self.wake_watcher_for_poll();
+        } else {
+            self.park_as(Sleep::Wait, deadline, || true);
+        }
+        slot.lifo.set_in_user_code(was);
+    }
+
+    /// After a sleep in the midst of user code: delivers the I/O that it has heard of, and fires its timers. The wakers run here; the tasks
+    /// that they wake go to other workers.
+    pub(crate) fn serve(&self) {
+        let (executor, slot) = (self.executor, self.slot());
+        // INV-USER-CODE: duties change only while it is down.
+        let was = slot.lifo.replace_in_user_code(false);
+        self.deliver();
+        if slot.has_timers() {
+            self.expire(slot, executor.platform.now());
+        }
+        self.pass_lifo_on();
+        slot.lifo.set_in_user_code(was);
+    }
+
+    fn pass_lifo_on(&self) {
+        let slot = self.slot();
         if let Some(ready) = slot.lifo.take() {
             self.executor.push_by_class(slot, ready);
         }
-        slot.lifo.set_in_user_code(was);
-        self.park_as(Sleep::Wait, None, || true);
     }
 
     /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
