@@ -5,6 +5,7 @@ pub(crate) mod core;
 pub(crate) mod erased;
 pub(crate) mod error;
 pub(crate) mod forks;
+pub(crate) mod left;
 pub(crate) mod lifecycle;
 #[cfg(all(test, filch_loom))]
 mod models_broadcast;

@@ -1,9 +1,6 @@
 //! The executor: its parts, and how workers enter it.
 
-use super::{
-    census::Census,
-    slot::{Slots, WorkerSlot},
-};
+use super::slot::{Slots, WorkerSlot};
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
     class::Class,
@@ -13,7 +10,7 @@ use crate::{
     scheduler::{
         config::{Config, Settings},
         error::BuildError,
-        state::{broadcasts::Broadcasts, classes::Classes, gate::Gate},
+        state::{broadcasts::Broadcasts, census::Census, classes::Classes, gate::Gate},
     },
     sleep::idle::{Bitmap, GROUP, Idle},
     task::executor_ref::{Anchor, ExecutorRef},

@@ -8,11 +8,13 @@
 use crate::{
     atomic::{AtomicBool, Ordering, fence},
     platform::{Platform, WorkerEntry, WorkerId, worker::Place},
-    scheduler::core::{
-        census::Counted,
-        executor::Scheduler,
-        faces::Waiting,
-        slot::{OFFLINE, STARTING, Slots, WorkerSlot},
+    scheduler::{
+        core::{
+            executor::Scheduler,
+            faces::Waiting,
+            slot::{OFFLINE, STARTING, Slots, WorkerSlot},
+        },
+        state::census::Counted,
     },
 };
 

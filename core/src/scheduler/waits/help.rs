@@ -4,14 +4,16 @@ use crate::{
     atomic::{Ordering, fence},
     parts::{On, Parts, Switch},
     platform::{Platform, WorkerId},
-    scheduler::core::{
-        census::Counted,
-        context::{Waits, Worker},
-        executor::Scheduler,
-        faces::{JobOffers, Lifecycle},
-        nested::Nested,
-        slot::{OFFLINE, Slots},
-        worker::Step,
+    scheduler::{
+        core::{
+            context::{Waits, Worker},
+            executor::Scheduler,
+            faces::{JobOffers, Lifecycle},
+            nested::Nested,
+            slot::{OFFLINE, Slots},
+            worker::Step,
+        },
+        state::census::Counted,
     },
 };
 
