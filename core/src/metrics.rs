@@ -91,7 +91,7 @@ pub struct WorkerMetrics {
     /// Polls of urgent tasks that began after their deadlines.
     #[cfg(feature = "classes")]
     pub late: usize,
-    /// Tasks in the worker's rings and LIFO slot now.
+    /// Tasks in the worker's rings and LIFO slot now. 0 without the part [`Cores`](crate::parts::Cores), whose one queue is not counted.
     pub queue_depth: usize,
     /// Whether a context runs the worker now.
     pub online: bool,
@@ -177,7 +177,7 @@ pub struct Totals {
     pub completed: usize,
     /// Tasks that are alive now.
     pub live: usize,
-    /// Tasks in the injector now.
+    /// Tasks in the injector now; 0 without the part [`Cores`](crate::parts::Cores).
     pub injector_depth: usize,
     /// Workers that sleep now.
     pub parked: usize,

@@ -17,7 +17,7 @@
 //!
 //! | part | without it |
 //! |---|---|
-//! | [`Cores`] | the executor has one worker; no code searches, steals, or keeps cores apart in memory |
+//! | [`Cores`] | the executor has one worker, which polls tasks in the order of their wakes; no code searches, steals, or keeps cores apart in memory |
 //! | [`Timers`] or [`FewTimers`] | no [`Scheduler::timers`](crate::Scheduler::timers) |
 //! | [`Forks`] | no [`Scheduler::fork`](crate::Scheduler::fork) |
 //! | [`Waits`] | no [`Scheduler::help_until`](crate::Scheduler::help_until), and [`JoinHandle::join`](crate::JoinHandle::join) works only outside of workers |

@@ -58,7 +58,10 @@ impl Flags {
         loop {
             // Ordering: Acquire pairs with the Release in `take_fresh`: all slots below `used` have memory.
             let used = used.load(Ordering::Acquire);
-            for index in (last.min(used)..used).chain(0..last.min(used)) {
+            let mut next = if last < used { last } else { 0 };
+            for _ in 0..used {
+                let index = next;
+                next = if index + 1 < used { index + 1 } else { 0 };
                 let found = slot(index);
                 // SAFETY: INV-FLAG: the index is below `used`, so that the header stays for ever.
                 let link = unsafe { &found.as_ref().link };

@@ -101,9 +101,11 @@ impl WorkerSet {
         WorkerId::new(self.first)
     }
 
-    /// The last of them.
-    pub(crate) const fn last(self) -> WorkerId {
-        WorkerId::new(self.end())
+    /// Whether all of them are among the first so many workers.
+    pub(crate) const fn is_below(self, workers: usize) -> bool {
+        let first = self.first as usize;
+        first < workers
+            && (workers - first >= Self::SPAN as usize || self.mask >> (workers - first) == 0)
     }
 
     /// The worker, if it is one.
@@ -144,5 +146,9 @@ mod tests {
         assert!(last.contains(id(WorkerId::MAX)) && !last.contains(id(0)));
         assert_eq!(WorkerSet::new(&[id(0), id(64)]), None);
         assert!(WorkerSet::new(&[id(64), id(1)]).is_some());
+        for (workers, all) in [(0, false), (7, false), (70, false), (71, true), (200, true)] {
+            assert_eq!(set.is_below(workers), all, "{workers}");
+        }
+        assert!(WorkerSet::only(id(0)).is_below(1) && !WorkerSet::only(id(1)).is_below(1));
     }
 }

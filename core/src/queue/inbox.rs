@@ -61,12 +61,16 @@ impl Inbox {
     /// The caller is the worker.
     #[inline]
     pub(crate) unsafe fn pop(&self) -> Option<Ready> {
+        // SAFETY: as the caller promises.
+        unsafe { if self.is_empty() { None } else { self.pop_some() } }
+    }
+
+    /// As `pop`, of an inbox with a task.
+    #[inline(never)]
+    unsafe fn pop_some(&self) -> Option<Ready> {
         // SAFETY: INV-INBOX; no user code runs while the reference lives.
         let ordered = unsafe { &mut *self.ordered.as_ptr() };
         if ordered.is_empty() {
-            if self.stack.is_empty() {
-                return None;
-            }
             *ordered = self.stack.take_all();
         }
         ordered.pop_front()

@@ -28,7 +28,7 @@ use core::{fmt, mem::MaybeUninit, ptr::NonNull};
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, UnsafeCell, Word, array_of, maybe_const},
     bits::Field,
-    parts::{Apart, On, Switch},
+    parts::{Apart, On},
     queue::chain::Chain,
     task::header::{Header, Ready},
 };
@@ -73,16 +73,16 @@ fn distance(from: u32, to: u32) -> u32 {
 /// INV-RING-OWNER: only the owner calls `push` and `pop` and stores `tail`, in one context at a time.
 /// INV-RING-SLOT: slots `[real, tail)` hold `Ready`s that belong to the ring; `[steal, real)` belong to the thief that
 /// claimed them; the others are empty and the owner's.
-pub(crate) struct Ring<const CAP: usize, C: Switch = On> {
-    head: Apart<AtomicWord, C>,
-    tail: Apart<AtomicU32, C>,
-    slots: Apart<[UnsafeCell<MaybeUninit<NonNull<Header>>>; CAP], C>,
+pub(crate) struct Ring<const CAP: usize> {
+    head: Apart<AtomicWord, On>,
+    tail: Apart<AtomicU32, On>,
+    slots: Apart<[UnsafeCell<MaybeUninit<NonNull<Header>>>; CAP], On>,
 }
 
 // SAFETY: INV-RING-SLOT: `Ready`s are `Send`, and each slot has one owner at a time.
-unsafe impl<const CAP: usize, C: Switch> Sync for Ring<CAP, C> {}
+unsafe impl<const CAP: usize> Sync for Ring<CAP> {}
 // SAFETY: as above.
-unsafe impl<const CAP: usize, C: Switch> Send for Ring<CAP, C> {}
+unsafe impl<const CAP: usize> Send for Ring<CAP> {}
 
 /// What a push did not keep.
 #[must_use]
@@ -95,7 +95,7 @@ pub(crate) enum Overflow {
     One(Ready),
 }
 
-impl<const CAP: usize, C: Switch> Ring<CAP, C> {
+impl<const CAP: usize> Ring<CAP> {
     const CAPACITY: u32 = {
         assert!(CAP.is_power_of_two() && CAP >= 2, "a ring's capacity is a power of two");
         assert!(
@@ -381,7 +381,7 @@ impl<const CAP: usize, C: Switch> Ring<CAP, C> {
     }
 }
 
-impl<const CAP: usize, C: Switch> fmt::Debug for Ring<CAP, C> {
+impl<const CAP: usize> fmt::Debug for Ring<CAP> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ring").field("len", &self.len()).finish()
     }

@@ -98,7 +98,7 @@ impl Config {
     }
 
     /// How many polls in a row may come from the LIFO slot before it is flushed to the ring (default: 3; 0 turns the
-    /// slot off).
+    /// slot off). Without the part [`Cores`](crate::parts::Cores) there is no such slot.
     pub const fn lifo_cap(mut self, polls: u32) -> Self {
         self.lifo_cap = polls;
         self
@@ -279,7 +279,11 @@ const fn micros(nanos: Option<u64>) -> u32 {
 fn nanos_of(setting: &Setting) -> Option<u64> {
     match setting.get() {
         NEVER => None,
-        micros => Some(u64::from(micros) * 1_000),
+        micros => {
+            // In two halves: a small core has no instruction for a product of 64 bits.
+            let (high, low) = ((micros >> 16) * 1_000, (micros & 0xFFFF) * 1_000);
+            Some((u64::from(high) << 16) + u64::from(low))
+        }
     }
 }
 

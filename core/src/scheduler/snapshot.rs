@@ -32,7 +32,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             spawned,
             completed,
             live: difference(spawned, completed),
-            injector_depth: self.injector.len(),
+            injector_depth: self.injector.get().map_or(0, |injector| injector.len()),
             parked: self.parked(),
             searching: self.idle.searching() as usize,
         }
@@ -198,7 +198,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Source for Scheduler<P, S, 
             #[cfg(feature = "classes")]
             background_polls: slot.classes.get().map_or(0, |own| own.background_polls.get()),
             #[cfg(feature = "classes")]
-            background_depth: slot.classes.get().map_or(0, |own| own.ring.len()),
+            background_depth: slot
+                .classes
+                .get()
+                .map_or(0, |own| own.ring.get().map_or(0, |ring| ring.len())),
             #[cfg(feature = "classes")]
             late: slot.classes.get().map_or(0, |own| own.late.get()),
             queue_depth: slot.queued() + usize::from(!slot.lifo.is_empty()),

@@ -257,7 +257,7 @@ impl Ready {
     /// Whether it goes elsewhere than most tasks: it is bound to workers (pinned, or with an affinity), or has a class.
     #[inline(always)]
     pub(crate) fn is_special<F: Parts>(&self) -> bool {
-        self.header().state.load().is_special(F::Classes::ON)
+        self.header().state.load().is_special(F::Cores::ON, F::Classes::ON)
     }
 
     /// The class by which it is queued.

@@ -128,8 +128,8 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
         // SAFETY: INV-TASK-OUTPUT: there is no join interest. A panic is discarded: there is no handle to report it to.
         drop(guard.call(&mut || unsafe { (header.vtable().drop_output)(task) }));
     };
-    // Join interest never returns, so a detached task completes in one transition instead of two.
-    if !header.state.load().has_join_interest() {
+    // Join interest never returns, so a detached task completes in one transition instead of two. On small targets less code counts more.
+    if cfg!(not(target_pointer_width = "32")) && !header.state.load().has_join_interest() {
         drop_output();
         // SAFETY: the transition consumed our reference.
         unsafe { carry_out(header.state.apply(Snapshot::complete_detached), task) };

@@ -106,10 +106,12 @@ impl Snapshot {
     pub(crate) const fn is_bound(self) -> bool {
         self.0 & BOUND != 0
     }
-    /// Whether the task goes elsewhere than most: it is bound to workers (pinned, or with an affinity), or, if classes count, it has one.
+    /// Whether the task goes elsewhere than most: it is bound to workers (pinned, or with an affinity), if there are several, or, if classes
+    /// count, it has one.
     #[inline(always)]
-    pub(crate) const fn is_special(self, classes: bool) -> bool {
-        self.0 & (BOUND | if classes { CLASS.mask() | BOOST.mask() } else { 0 }) != 0
+    pub(crate) const fn is_special(self, cores: bool, classes: bool) -> bool {
+        let class = if classes { CLASS.mask() | BOOST.mask() } else { 0 };
+        self.0 & (class | if cores || classes { BOUND } else { 0 }) != 0
     }
     #[inline(always)]
     pub(crate) const fn has_join_interest(self) -> bool {
@@ -428,7 +430,8 @@ impl State {
     }
 
     /// Drops a reference of a task that is complete.
-    #[inline]
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "32"), inline)]
     pub(crate) fn drop_complete(&self) -> Action {
         // A reference is made from another reference, or by `hold`, which refuses a complete task: next to the last
         // reference no other can appear.
@@ -448,15 +451,22 @@ impl State {
         let mut current = self.0.load(Ordering::Relaxed);
         loop {
             let (next, action) = transition(Snapshot(current));
-            // Ordering: Release publishes what the caller did before (it wrote the output or the join waker, or it
-            // woke) to the Acquire of `load` and of every later `apply`. Acquire takes what earlier ones published: the
-            // last reference sees all uses, `pending` sees the wakers, the joiner sees the output.
-            let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
-            match self.0.compare_exchange_weak(current, next.0, set, load) {
+            match self.exchange(current, next.0) {
                 Ok(_) => return action,
                 Err(seen) => current = seen,
             }
         }
+    }
+
+    /// Out of line on small targets: without an instruction for it, it is ten of them.
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
+    fn exchange(&self, current: Word, next: Word) -> Result<Word, Word> {
+        // Ordering: Release publishes what the caller did before (it wrote the output or the join waker, or it
+        // woke) to the Acquire of `load` and of every later `apply`. Acquire takes what earlier ones published: the
+        // last reference sees all uses, `pending` sees the wakers, the joiner sees the output.
+        let (set, load) = (Ordering::AcqRel, Ordering::Relaxed);
+        self.0.compare_exchange_weak(current, next, set, load)
     }
 }
 

@@ -103,10 +103,16 @@ pub(super) unsafe fn wake(data: *const ()) {
     unsafe {
         tell(cast(data), WakerEvent::Wake);
     }
-    // SAFETY: INV-WAKER; the transition consumes the waker's reference.
+    // SAFETY: INV-WAKER; the waker's reference is given up.
     unsafe {
-        let action = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
-        carry_out(action, cast(data));
+        if cfg!(target_pointer_width = "32") {
+            // Less code, where that counts.
+            wake_task(cast(data));
+            drop_ref(cast(data));
+        } else {
+            let action = cast(data).as_ref().state.apply(Snapshot::wake_by_value);
+            carry_out(action, cast(data));
+        }
     }
 }
 
@@ -117,9 +123,16 @@ pub(super) unsafe fn wake_by_ref(data: *const ()) {
         tell(cast(data), WakerEvent::WakeByRef);
     }
     // SAFETY: INV-WAKER.
+    unsafe { wake_task(cast(data)) }
+}
+
+/// # Safety
+/// The caller has a reference.
+unsafe fn wake_task(header: NonNull<Header>) {
+    // SAFETY: the caller's reference keeps the header.
     unsafe {
-        let action = cast(data).as_ref().state.apply(Snapshot::wake);
-        carry_out(action, cast(data));
+        let action = header.as_ref().state.apply(Snapshot::wake);
+        carry_out(action, header);
     }
 }
 

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     class::Class,
     parts::{Parts, Switch},
-    platform::Platform,
+    platform::{Platform, WorkerId},
     queue::{chain::Chain, ring::Overflow},
     scheduler::core::faces::{OwnQueues, Queues},
     task::header::Ready,
@@ -55,7 +55,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Queues a task that user code of the worker whose slot it is has woken or spawned, or a handler that has interrupted that code.
-    #[inline(always)]
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     pub(crate) fn queue_in_user_code(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         let mut ready = ready;
         if ready.is_special::<S::Parts>() {
@@ -78,7 +79,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             let Some(normal) = self.schedule_special(None, ready) else { return };
             ready = normal;
         }
-        self.injector.push(ready);
+        self.push_shared(Class::Normal, ready);
         self.notify();
     }
 
@@ -94,7 +95,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let left = if is_for_others || !has_room { Some(ready) } else { slot.lifo.put(ready) };
         slot.lifo.set_in_user_code(true);
         if let Some(ready) = left {
-            self.injector.push(ready);
+            self.push_shared(Class::Normal, ready);
             self.notify();
         }
     }
@@ -115,7 +116,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     #[cold]
     fn schedule_in_ring(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         if slot.is_blocked_in_place() {
-            self.injector.push(ready);
+            self.push_shared(Class::Normal, ready);
             self.notify();
         } else {
             self.push_by_class(slot, ready);
@@ -142,7 +143,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         if let Some(classes) = self.classes.get().filter(|_| class == Class::Background) {
             classes.note_background();
         }
-        let ring = slot.ring_of(class).unwrap_or(&slot.ring);
+        let Some(ring) = slot.ring_of(class).or(slot.ring.get()) else {
+            return self.push_shared(class, ready);
+        };
         // SAFETY: INV-RING-OWNER: we are the worker, and no interrupt on it gets here.
         let overflow = unsafe { ring.push(ready) };
         if let Overflow::None = overflow {
@@ -175,13 +178,32 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         slot: &WorkerSlot<RING, S::Parts>,
         class: Class,
     ) {
-        let injector = self.injector_of(class);
         match overflow {
             Overflow::None => {}
-            Overflow::One(ready) => injector.push(ready),
+            Overflow::One(ready) => self.push_shared(class, ready),
             Overflow::Chain(chain) => {
                 slot.counters.overflows.add(1);
-                injector.push_chain(chain);
+                self.push_chain(class, chain);
+            }
+        }
+    }
+
+    /// Puts a task into the queue for its class that is no worker's, if there is one.
+    #[inline(never)]
+    pub(crate) fn push_shared(&self, class: Class, ready: Ready) {
+        match self.injector_of(class) {
+            Some(injector) => injector.push(ready),
+            None => self.slot_of(WorkerId::new(0)).inbox.push(ready),
+        }
+    }
+
+    fn push_chain(&self, class: Class, mut chain: Chain) {
+        match self.injector_of(class) {
+            Some(injector) => injector.push_chain(chain),
+            None => {
+                while let Some(ready) = chain.pop_front() {
+                    self.push_shared(class, ready)
+                }
             }
         }
     }
@@ -218,7 +240,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             chain.push_back(ready);
         }
         if !chain.is_empty() {
-            self.executor.injector_of(class).push_chain(chain);
+            self.executor.push_chain(class, chain);
             self.executor.notify();
         }
     }

@@ -4,7 +4,7 @@ use super::slot::{Slots, WorkerSlot};
 use crate::{
     atomic::{AtomicU32, AtomicWord, Ordering, array_of, maybe_const},
     class::Class,
-    parts::{All, Apart, Kept, Parts, Switch},
+    parts::{All, Apart, Kept, On, Parts, Switch},
     platform::{Platform, WorkerId, ward::Ward},
     queue::injector::Injector,
     scheduler::{
@@ -94,7 +94,7 @@ pub struct Scheduler<P: Platform, S: Slots<RING>, const RING: usize = 256> {
     pub(crate) turn: AtomicU32,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) idle: Apart<Idle, Cores<S, RING>>,
-    pub(crate) injector: Apart<Injector, Cores<S, RING>>,
+    pub(crate) injector: Kept<Apart<Injector, On>, Cores<S, RING>>,
     pub(crate) classes: Apart<Ranks<S, RING>, Cores<S, RING>>,
     slots: S,
 }
@@ -182,7 +182,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
                 turn: AtomicU32::new(0),
                 broadcasts: Broadcasts::new(),
                 idle: Apart::new(Idle::new()),
-                injector: Apart::new(Injector::new()),
+                injector: Kept::new(Apart::new(Injector::new())),
                 classes: Apart::new(Kept::new(Classes::new())),
                 slots,
             }
@@ -249,12 +249,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         unsafe { self.slots().get_unchecked(worker.index()) }
     }
 
-    /// The injector for tasks of this class, which is not the urgent one.
+    /// The injector for tasks of this class, which is not the urgent one. Without [`Cores`](crate::parts::Cores) there is none for
+    /// normal tasks: they go to the inbox of the only worker, which is its one queue.
     #[inline(always)]
-    pub(crate) fn injector_of(&self, class: Class) -> &Injector {
+    pub(crate) fn injector_of(&self, class: Class) -> Option<&Injector> {
         match (self.classes.get(), class) {
-            (Some(classes), Class::Background) => &classes.background,
-            _ => &self.injector,
+            (Some(classes), Class::Background) => Some(&classes.background),
+            _ => self.injector.get().map(|injector| &**injector),
         }
     }
 

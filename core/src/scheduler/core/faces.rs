@@ -62,7 +62,7 @@ pub(crate) trait OwnQueues<const RING: usize, F: Parts> {
     /// Whether a task may wait with an affinity to the worker.
     fn is_hinted(&self) -> bool;
     /// The ring for tasks of this class, which is not the urgent one.
-    fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>>;
+    fn ring_of(&self, class: Class) -> Option<&Ring<RING>>;
     /// Whether tasks are in a ring of the worker's.
     fn has_queued(&self) -> bool;
     /// How many.

@@ -60,7 +60,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
         streak.set(0);
         // SAFETY: INV-RING-OWNER: we are the worker.
-        unsafe { slot.ring.pop() }
+        unsafe { slot.ring.get()?.pop() }
     }
 
     #[inline]

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     atomic::Ordering,
-    parts::Parts,
+    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     scheduler::{
         core::faces::{Placement, Waiting},
@@ -28,7 +28,7 @@ pub(crate) struct OutOfLoop<'w>(PhantomData<&'w ()>);
 /// A batch of wakers that one of them has interrupted, if there is one: it goes on when this is dropped.
 #[must_use]
 pub(crate) struct Batch<F: Parts> {
-    lifo: &'static LifoSlot,
+    lifo: &'static LifoSlot<F::Cores>,
     duties: &'static Duties<F>,
     batching: bool,
 }
@@ -43,24 +43,24 @@ impl<F: Parts> Drop for Batch<F> {
 }
 
 /// User code runs until this is dropped (INV-USER-CODE).
-struct InUserCode {
-    lifo: &'static LifoSlot,
+struct InUserCode<C: Switch> {
+    lifo: &'static LifoSlot<C>,
     was: bool,
 }
 
-impl Drop for InUserCode {
+impl<C: Switch> Drop for InUserCode<C> {
     fn drop(&mut self) {
         self.lifo.set_in_user_code(self.was);
     }
 }
 
 /// Code counts as a poll until this is dropped.
-struct AsPoll {
-    lifo: &'static LifoSlot,
+struct AsPoll<C: Switch> {
+    lifo: &'static LifoSlot<C>,
     began: bool,
 }
 
-impl Drop for AsPoll {
+impl<C: Switch> Drop for AsPoll<C> {
     fn drop(&mut self) {
         self.lifo.end_as_poll(self.began);
     }
@@ -213,6 +213,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     #[cold]
+    #[inline(never)]
     fn end_announced_sleep(&self) {
         let executor = self.executor;
         if self.slot().local.duties.disarm() {

@@ -42,7 +42,11 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Whether a task waits that any worker may take, in a queue that is no worker's.
     #[inline]
     pub(crate) fn has_injected(&self) -> bool {
-        !self.injector.is_empty() || self.has_special()
+        let waits = match self.injector.get() {
+            Some(injector) => !injector.is_empty(),
+            None => self.slot_of(WorkerId::new(0)).inbox.has_mail(),
+        };
+        waits || self.has_special()
     }
 
     /// How many workers sleep or search.

@@ -39,8 +39,9 @@ pub(crate) const STARTING: u32 = 2;
 /// An [`Executor`](crate::Executor) holds an array of them; `WorkerSlot::new` is for executors over slots of one's own
 /// ([`Scheduler::over`](crate::Scheduler::over)).
 pub struct WorkerSlot<const RING: usize = 256, F: Parts = All> {
-    pub(crate) ring: Ring<RING, F::Cores>,
-    pub(crate) lifo: Apart<LifoSlot, F::Cores>,
+    /// An only worker has none: its inbox is its one queue.
+    pub(crate) ring: Kept<Ring<RING>, F::Cores>,
+    pub(crate) lifo: Apart<LifoSlot<F::Cores>, F::Cores>,
     pub(crate) shared: Apart<Shared<F>, F::Cores>,
     /// The worker's timers. Other workers fire them when it is stuck or offline.
     pub(crate) wheel: Apart<Timed<F>, F::Cores>,
@@ -130,7 +131,7 @@ impl<const RING: usize, F: Parts> WorkerSlot<RING, F> {
         /// An idle slot.
         pub fn new() -> Self {
             Self {
-                ring: Ring::new(),
+                ring: Kept::new(Ring::new()),
                 lifo: Apart::new(LifoSlot::new()),
                 shared: Apart::new(Shared {
                     park: ParkWord::new(),
@@ -300,7 +301,7 @@ impl<const RING: usize, F: Parts> fmt::Debug for WorkerSlot<RING, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WorkerSlot")
             .field("online", &self.is_online())
-            .field("ring", &self.ring)
+            .field("ring", &self.ring.get())
             .finish_non_exhaustive()
     }
 }

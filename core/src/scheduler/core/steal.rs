@@ -7,6 +7,7 @@ use super::{
 use crate::{
     class::Class,
     platform::{Platform, WorkerId},
+    queue::injector::Injector,
     scheduler::core::faces::OwnQueues,
     task::header::Ready,
     trace::Event,
@@ -19,22 +20,20 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     pub(crate) fn take_injector(&self, class: Class, most: usize) -> Option<Ready> {
         // A single worker takes what it polls: there is none to steal the rest.
         let most = if self.executor.is_shared() { most } else { 0 };
-        if self.executor.injector_of(class).is_empty() {
-            None
-        } else {
-            self.take_batch(class, most)
-        }
+        let injector = self.executor.injector_of(class)?;
+        if injector.is_empty() { None } else { self.take_batch(injector, class, most) }
     }
 
-    fn take_batch(&self, class: Class, most: usize) -> Option<Ready> {
+    fn take_batch(&self, injector: &Injector, class: Class, most: usize) -> Option<Ready> {
         let (executor, slot) = (self.executor, self.slot());
-        let (ring, injector) = (slot.ring_of(class)?, executor.injector_of(class));
+        let ring = slot.ring_of(class);
         // SAFETY: INV-RING-OWNER: we are the worker.
-        let room = unsafe { ring.room() }.min(most);
+        let room = ring.map_or(0, |ring| unsafe { ring.room() }).min(most);
         let workers = executor.census.online() as usize;
         let mut more = false;
         let ready = injector.pop_batch(workers, room, |ready| {
             more = true;
+            let Some(ring) = ring else { return };
             // SAFETY: as above; there is room for them.
             executor.push_overflow(unsafe { ring.push(ready) }, slot, class);
         })?;

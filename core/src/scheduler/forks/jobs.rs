@@ -143,7 +143,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
             None if is_in_run => return Some(Kind::within(&own.alone, own.alone.get())),
             options => options.unwrap_or_default(),
         };
-        let exist = || options.set().is_none_or(|set| set.last().index() < self.workers());
+        let exist = || options.set().is_none_or(|set| set.is_below(self.workers()));
         if !exist() {
             return None;
         }

@@ -165,7 +165,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Counts a new task with an affinity to these workers. False if one of them does not exist, or if the first is to leave.
     pub(crate) fn admit_affine(&self, set: WorkerSet) -> bool {
-        if set.last().index() >= self.workers() {
+        if !<S::Parts as Parts>::Cores::ON {
+            return set == WorkerSet::only(WorkerId::new(0));
+        }
+        if !set.is_below(self.workers()) {
             return false;
         }
         self.slot_of(set.first()).shared.retiring.get().is_none_or(Retiring::admit)
@@ -200,6 +203,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Adds `n` to the count of local tasks, with the flag of INV-USER-CODE clear meanwhile. Adds nothing, and returns false, if
     /// the flag was clear already.
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     fn count_local(slot: &WorkerSlot<RING, S::Parts>, n: usize) -> bool {
         let in_user_code = slot.lifo.is_in_user_code();
         if in_user_code {
@@ -234,6 +238,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         while slot.local.locals.get() > 0 {
             // Repeated, since the drop of one local task may spawn another.
             Slab::for_each(executor.anchor.owners(), mine);
+            // To an only worker all tasks are alike: one may be in the LIFO slot.
+            self.give_away();
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.pop_pinned() } {
                 if ready.is_local() {

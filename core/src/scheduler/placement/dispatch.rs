@@ -105,7 +105,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     fn push_outside(&self, classes: &Classes, ready: Ready) {
         match ready.class() {
             Class::Urgent => return self.push_urgent(classes, ready),
-            class => self.injector_of(class).push(ready),
+            class => self.push_shared(class, ready),
         }
         self.notify();
     }

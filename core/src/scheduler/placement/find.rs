@@ -5,6 +5,7 @@ use crate::trace::Event;
 use crate::{
     atomic::{Ordering, fence},
     class::Class,
+    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     scheduler::{
         core::{
@@ -71,6 +72,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     }
 
     fn take_bound(&self) -> Option<Ready> {
+        if !<S::Parts as Parts>::Cores::ON {
+            // An only worker has all tasks in its inbox.
+            return None;
+        }
         // SAFETY: we are the worker.
         unsafe { self.slot().pop_pinned() }.or_else(|| self.take_affine_of_any())
     }
@@ -218,7 +223,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Whether a background task waits in this worker's queues or comes from outside.
     fn has_background(&self, all: &Classes, own: &OwnClasses<RING, Cores<S, RING>>) -> bool {
         // SAFETY: we are the worker.
-        !own.ring.is_empty()
+        own.ring.get().is_some_and(|ring| !ring.is_empty())
             || unsafe { !own.inbox.is_empty() }
             || !all.background.is_empty()
             || own.is_hinted(Hints::of(Class::Background))
@@ -242,7 +247,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // SAFETY: we are the worker.
         let pinned = || unsafe { own.inbox.pop() };
         // SAFETY: INV-RING-OWNER: we are the worker.
-        let ring = || unsafe { own.ring.pop() };
+        let ring = || unsafe { own.ring.get()?.pop() };
         let batch = || self.take_injector(Class::Background, usize::MAX);
         // As `look_around`: a ring that never empties must not starve the injector.
         let first = || own.background_polls.get() as u32 % AROUND == 0;

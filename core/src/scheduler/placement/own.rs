@@ -17,20 +17,22 @@ impl<const RING: usize, F: Parts> OwnQueues<RING, F> for WorkerSlot<RING, F> {
     }
 
     #[inline(always)]
-    fn ring_of(&self, class: Class) -> Option<&Ring<RING, F::Cores>> {
+    fn ring_of(&self, class: Class) -> Option<&Ring<RING>> {
         match class {
-            Class::Background => self.classes.get().map(|classes| &classes.ring),
-            _ => Some(&self.ring),
+            Class::Background => self.classes.get()?.ring.get(),
+            _ => self.ring.get(),
         }
     }
 
     #[inline]
     fn has_queued(&self) -> bool {
-        !self.ring.is_empty() || self.classes.get().is_some_and(|classes| !classes.ring.is_empty())
+        let holds = |class| self.ring_of(class).is_some_and(|ring| !ring.is_empty());
+        holds(Class::Normal) || holds(Class::Background)
     }
 
     fn queued(&self) -> usize {
-        self.ring.len() + self.classes.get().map_or(0, |classes| classes.ring.len())
+        let len = |class| self.ring_of(class).map_or(0, Ring::len);
+        len(Class::Normal) + len(Class::Background)
     }
 
     unsafe fn pop_pinned(&self) -> Option<Ready> {

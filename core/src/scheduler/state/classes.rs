@@ -6,7 +6,7 @@ use crate::{
     atomic::{AtomicBool, AtomicU32, Counter, Ordering, maybe_const},
     class::Class,
     fork::options::ForkOptions,
-    parts::Switch,
+    parts::{Kept, Switch},
     platform::WorkerSet,
     queue::{affine::AffineQueue, inbox::Inbox, injector::Injector, ring::Ring, urgent::Urgent},
 };
@@ -85,7 +85,7 @@ impl Classes {
 /// Of a worker.
 pub(crate) struct OwnClasses<const RING: usize, C: Switch> {
     /// Background tasks, as in the worker's ring.
-    pub(crate) ring: Ring<RING, C>,
+    pub(crate) ring: Kept<Ring<RING>, C>,
     /// Urgent tasks that are pinned to the worker.
     pub(crate) urgent: Urgent,
     /// Background tasks that are pinned to the worker.
@@ -118,7 +118,7 @@ impl<const RING: usize, C: Switch> OwnClasses<RING, C> {
     maybe_const! {
         pub(crate) fn new() -> Self {
             Self {
-                ring: Ring::new(),
+                ring: Kept::new(Ring::new()),
                 urgent: Urgent::new(),
                 inbox: Inbox::new(),
                 hints: AtomicU32::new(0),

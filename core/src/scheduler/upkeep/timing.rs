@@ -138,6 +138,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// Fires what is due of this worker's timers, and of those that offline workers have left; whether there was something.
     pub(crate) fn fire_timers(&self) -> bool {
+        if !<S::Parts as Parts>::Timers::ON {
+            return false;
+        }
         let (executor, slot) = (self.executor, self.slot());
         let orphans = slot.local.orphans.get();
         if !slot.has_timers() && !orphans {
@@ -155,6 +158,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
 
     /// Before a sleep: when it must end for a timer.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        if !<S::Parts as Parts>::Timers::ON {
+            return None;
+        }
         let (executor, slot) = (self.executor, self.slot());
         let slot_log2 = executor.config.wheel_slot_log2;
         let mut next = slot.next_timer(slot_log2);

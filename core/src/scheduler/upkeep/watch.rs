@@ -1,7 +1,6 @@
 //! What workers do for one that is stuck in a poll, and how they see to it that one of them watches (`watchdog/`).
 
 use crate::{
-    atomic::Ordering,
     class::Class,
     instant::Instant,
     parts::{Parts, Switch},
@@ -56,7 +55,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (mut found, mut sum) = (false, 0_u32);
         for (index, other) in self.executor.slots_in_use().iter().enumerate() {
             // Ordering: a hint.
-            sum = sum.wrapping_add(other.lifo.polls.load(Ordering::Relaxed));
+            sum = sum.wrapping_add(other.lifo.polls());
             if index != self.id().index() {
                 found |= self.look_at(index, other, now);
             }
@@ -85,7 +84,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     fn look_at(&self, index: usize, other: &WorkerSlot<RING, S::Parts>, now: Instant) -> bool {
         let executor = self.executor;
         // Ordering: a hint.
-        let polls = other.lifo.polls.load(Ordering::Relaxed);
+        let polls = other.lifo.polls();
         let seen = other.shared.seen.get().filter(|_| other.may_keep_tasks());
         let finding = executor.watchdog.look_at(seen, polls, executor.config.watchdog(), now);
         if let Some(nanos) = finding.stuck {
