@@ -110,7 +110,7 @@ impl Idle {
         self.searching() == 0 && look()
     }
 
-    /// `me` is awake. True if it woke by itself; false if it was claimed, and so is a searcher (INV-IDLE-COUNT).
+    /// `me` is awake. Whether it woke by itself: if not, it was claimed, and is a searcher now (INV-IDLE-COUNT).
     pub(crate) fn unannounce(&self, bitmap: &impl Bitmap, me: WorkerId) -> bool {
         self.clear(bitmap, me)
     }

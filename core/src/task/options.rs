@@ -108,8 +108,8 @@ impl TaskOptions {
 
     /// The task runs on these workers only. It waits while all of them are offline, or busy: no other takes it. It is not inherited.
     ///
-    /// Such tasks wait in one queue for all sets, in which a worker looks for its first one: cost linear in what waits there. Where
-    /// one worker will do, [`pinned`](Self::pinned) is cheaper. The one that is called last of the two holds.
+    /// A worker finds such a task at a constant cost while tasks of 16 sets or fewer wait; beyond that, at a cost linear in the tasks of the
+    /// other sets. Where one worker will do, [`pinned`](Self::pinned) is cheaper. The one that is called last of the two holds.
     #[cfg(feature = "classes")]
     pub const fn workers(mut self, set: WorkerSet) -> Self {
         self.tag.worker = set.single();

@@ -36,8 +36,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.queue_outside(ready);
     }
 
-    /// The event sink that is called next may drop the handle of the calling worker: no other context is to be in its slot before the
-    /// caller is done. In the midst of a step a call is at work there in any case.
+    /// Keeps the calling worker in its slot until the result is dropped. The caller is about to call an event sink, which may drop the worker's
+    /// handle; then another context could enter the slot. In the midst of a step the worker stays in any case.
     pub(crate) fn guard_between_steps(
         &'static self,
         here: Here<'_, RING, S::Parts>,

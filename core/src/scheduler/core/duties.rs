@@ -32,7 +32,7 @@ const WATCHING: u16 = 16;
 const ANNOUNCED: u16 = 32;
 /// It wakes tasks in a row: notifications are put off to the end of that.
 const BATCHING: u16 = 64;
-/// It has slept since its last pass. This and the next one are no duties: what it does for them is its own business.
+/// It has slept since its last pass. No duty, nor are the next two and `LEAVES`: no other worker relies on them.
 const SLEPT: u16 = 128;
 /// Its sleep as a watcher has ended by itself: it scans, if that is due.
 const MAY_SCAN: u16 = 256;
@@ -41,7 +41,7 @@ const ARMED: u16 = 512;
 
 /// A task with an affinity to this worker may have woken it.
 const WOKEN_BY_HINT: u16 = 1024;
-/// It was asked to leave, and nothing kept it when it looked. This is no duty either.
+/// It was asked to leave, and nothing kept it when it looked.
 const LEAVES: u16 = 2048;
 
 /// What `leave_loop` has to see to.
@@ -91,7 +91,7 @@ impl<F: Parts> Duties<F> {
         self.has(OWED)
     }
 
-    /// The same before a batch, to which a notification that is due goes along.
+    /// The same before a batch. A notification that is due stays due in the batch.
     pub(crate) fn has_owed_before_batch(&self) -> bool {
         self.has(OWED & !DUE)
     }

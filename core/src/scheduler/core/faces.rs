@@ -47,7 +47,7 @@ pub(crate) trait Queues<const RING: usize, F: Parts> {
     fn schedule_special(&self, slot: Option<&WorkerSlot<RING, F>>, ready: Ready) -> Option<Ready>;
     /// Queues a special task that this worker has polled, or had in its LIFO slot.
     fn requeue_special(&self, slot: &WorkerSlot<RING, F>, ready: Ready);
-    /// Whether a special task waits in a queue that is no worker's.
+    /// Whether a special task waits that any worker may take. One that only some may take is `Placement::has_bound`'s.
     fn has_special(&self) -> bool;
     /// Whether a task waits that comes before all others and that the worker may run.
     fn has_urgent_for(&self, slot: &WorkerSlot<RING, F>) -> bool;

@@ -133,7 +133,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     #[cold]
     fn stop_searching(&self) {
         let executor = self.executor;
-        // A push, to the LIFO slot too, relies on a searcher: if it finds no task it sleeps, and watches. This one does not sleep.
+        // A context that pushed saw this searcher, and woke no worker: a searcher that finds no task would sleep, and watch over the LIFO
+        // slots. This one found a task, so it looks for another worker to do both.
         let look = || {
             executor.has_work(self.id())
                 || self.slot().has_queued()

@@ -79,7 +79,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         self.config.has_watchdog() && !self.watchdog.is_on() && self.idle.any_parked(self)
     }
 
-    /// Whether a worker watches, or will before any sleeps.
+    /// Whether a worker watches. If none sleeps, the next one that does will watch.
     pub(crate) fn has_watcher(&self) -> bool {
         self.config.has_watchdog() && (self.watchdog.is_on() || !self.idle.any_parked(self))
     }

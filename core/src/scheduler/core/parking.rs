@@ -113,7 +113,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
                     executor.idle.search_on();
                 }
             } else if executor.is_unwatched_by_all_but(self.id()) {
-                // It would have watched.
+                // This worker would have watched in its sleep. It does not sleep, so another does.
                 executor.notify();
             }
             return None;
@@ -126,7 +126,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         Some(ends.into_iter().flatten().min())
     }
 
-    /// The first sleep beside one that took itself for the only worker until now, and is awake, is short: `Scheduler::has_company`.
+    /// For how long to sleep at most. The first sleep of a second worker is short: the first worker took itself for the only one until now,
+    /// and may have pushed without a notification (`Scheduler::has_company`).
     fn longest_sleep(&self) -> Option<u64> {
         let executor = self.executor;
         let limit = executor.config.park_timeout();

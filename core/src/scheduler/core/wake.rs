@@ -85,7 +85,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let claim = self.idle.claim(self, worker);
         match claim {
             Claim::Made => self.unpark(worker),
-            // The worker woke by itself. For a moment the claim's count looked like a searcher to other contexts that pushed: they may
+            // The worker woke by itself. The claim had counted it as a searcher for a moment, and other contexts that pushed in that moment
             // have woken no worker.
             Claim::Missed if self.has_work_for_any() => self.notify(),
             Claim::Missed | Claim::Awake => {}

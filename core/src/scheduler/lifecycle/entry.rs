@@ -141,7 +141,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Becomes the worker for which the calling context was started.
     pub(crate) fn arrive(&'static self, id: WorkerId, place: Place) -> Option<Worker<P, S, RING>> {
-        // First: the worker that has the place now may leave as soon as it has refused this one, and then another start is needed.
+        // Before it enters: if another context has the slot, and leaves right after this one was refused, a worker must be started anew.
         self.has_answered(id);
         if place == Place::Passed {
             self.until_passed(id);

@@ -57,7 +57,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
             }
         }
         if classes.has_urgent(all) {
-            // Its pusher was interrupted before it called, perhaps for long.
+            // A context has pushed an urgent task, and was interrupted before it changed the epoch.
             if let Some(ready) = self.take_urgent(all, classes, classes.urgent_epoch.get()) {
                 return Some(ready);
             }
@@ -215,7 +215,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         };
         own.background_polls.add(1);
         self.trace_class(&ready, Class::Background);
-        // Its time is counted at the next look.
+        // The next search looks around (`AROUND`), and counts the time of this poll.
         self.slot().local.find_count.set(0_u32.wrapping_sub(1));
         Some(ready)
     }
