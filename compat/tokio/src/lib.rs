@@ -2,8 +2,7 @@
 //!
 //! # How to use it
 //!
-//! The program's manifest takes this crate by tokio's name. The features have tokio's names, and need not be listed: everything is
-//! there.
+//! The program's manifest takes this crate by tokio's name. The features are tokio's.
 //!
 //! ```toml
 //! [dependencies]
@@ -32,7 +31,17 @@
 //! Channels and locks ([`sync`]), the traits of [`io`] and their adapters, `select!`, `join!` and [`task::coop`] are those of the crate
 //! `tokio`, so that they are the same types for every crate of the program.
 //!
-//! # Crates that need tokio
+//! # Two packages
+//!
+//! These sources are two packages. `filch-tokio` is for the program alone. The package `tokio` in `compat/tokio/patch` of the repository is for
+//! all crates of the program: one line of the manifest puts it in tokio's place, and what the next part says does not concern it.
+//!
+//! ```toml
+//! [patch.crates-io]
+//! tokio = { git = "https://github.com/filch-rs/filch" }
+//! ```
+//!
+//! # Crates that need tokio, beside `filch-tokio`
 //!
 //! reqwest, sqlx, tonic and others ask for the crate `tokio`, and call its own `spawn`, timers and sockets. They work: beside each runtime
 //! of this crate there is one of that crate, and a thread that is in one is in the other too. That holds in root futures, tasks, local
@@ -43,6 +52,7 @@
 //!   called there, such as the handlers of a server, is in this crate's runtime: it may spawn what is heavy by [`spawn`].
 //! - It costs each runtime a thread, which sleeps unless a crate uses it, and three file descriptors.
 //! - A stopped clock ([`time::pause`]) does not stop tokio's timers, and does not wait for its sockets.
+//! - Without the feature `companion`, which is on by default, it is not there; then only this crate's own functions work.
 //!
 //! What does not work is a crate that takes or gives a type of tokio's runtime, as those here are other types. The compiler says so:
 //!
@@ -78,20 +88,49 @@
 //! `compat/tokio/check.sh` runs tokio's own tests on this crate; the README says which fail, and why.
 
 #![cfg(target_os = "linux")]
+// A module that is off as such may be there for another one, and then not all of it is used.
+#![cfg_attr(
+    not(all(feature = "full", feature = "test-util")),
+    allow(dead_code, unreachable_pub, unused_imports, unused_macros)
+)]
 
+#[cfg(feature = "fs")]
 pub mod fs;
 pub mod io;
 #[doc(hidden)]
 pub mod macros;
 pub mod net;
+#[cfg(feature = "_runtime")]
 mod park;
+#[cfg(feature = "process")]
 pub mod process;
+#[cfg(feature = "rt")]
 pub mod runtime;
+#[cfg(all(feature = "_runtime", not(feature = "rt")))]
+mod runtime;
+#[cfg(feature = "signal")]
 pub mod signal;
+#[cfg(feature = "sync")]
+pub mod sync;
+#[cfg(feature = "rt")]
 pub mod task;
+#[cfg(all(feature = "_runtime", not(feature = "rt")))]
+mod task;
+#[cfg(feature = "time")]
 pub mod time;
+#[cfg(all(feature = "_runtime", not(feature = "time")))]
+mod time;
+#[cfg(feature = "_runtime")]
 mod util;
 
-pub use ::tokio::{join, pin, select, sync, try_join};
+pub use real::pin;
+#[cfg(feature = "macros")]
+pub use real::{join, select, try_join};
+#[cfg(feature = "rt")]
 pub use task::spawn;
+#[cfg(all(feature = "macros", feature = "rt-multi-thread"))]
 pub use tokio_macros::{main, test};
+#[cfg(all(feature = "macros", not(feature = "rt")))]
+pub use tokio_macros::{main_fail as main, test_fail as test};
+#[cfg(all(feature = "macros", feature = "rt", not(feature = "rt-multi-thread")))]
+pub use tokio_macros::{main_rt as main, test_rt as test};

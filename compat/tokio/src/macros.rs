@@ -1,3 +1,3 @@
 //! What the macros `select!` and `join!` of the crate `tokio` use.
 
-pub use ::tokio::macros::support;
+pub use real::macros::support;

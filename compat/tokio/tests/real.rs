@@ -7,7 +7,6 @@ use std::{
     thread,
 };
 
-use ::tokio as real;
 use filch_test_support::watchdog;
 use filch_tokio::{
     runtime::{Builder, Handle, LocalOptions, Runtime},

@@ -15,11 +15,12 @@ use std::{
     time::SystemTime,
 };
 
+use real::sync::Mutex;
+
 use super::{OpenOptions, blocking};
 use crate::{
     io::{AsyncRead, AsyncSeek, AsyncWrite, Buffer, CHUNK, ReadBuf},
     runtime::Handle,
-    sync::Mutex,
     task::{JoinHandle, coop},
 };
 

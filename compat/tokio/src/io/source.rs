@@ -2,6 +2,7 @@
 
 use core::{
     future::poll_fn,
+    mem::MaybeUninit,
     ops::Deref,
     pin::pin,
     sync::atomic::{AtomicU8, Ordering, Ordering::Relaxed},
@@ -434,7 +435,7 @@ impl<T> Source<T> {
 /// Reads into the room of the buffer.
 pub(crate) fn read(fd: BorrowedFd<'_>, buf: &mut ReadBuf<'_>) -> io::Result<usize> {
     // SAFETY: the system writes to the room, and says how much.
-    unsafe { filch_io::tokio::fill(buf, |room| Ok(rustix::io::read(fd, room)?.0.len())) }
+    unsafe { fill_by(buf, |room| Ok(rustix::io::read(fd, room)?.0.len())) }
 }
 
 /// Receives into the room of the buffer.
@@ -444,10 +445,27 @@ pub(crate) fn receive(
     flags: rustix::net::RecvFlags,
 ) -> io::Result<usize> {
     // SAFETY: as above.
-    unsafe { filch_io::tokio::fill(buf, |room| Ok(rustix::net::recv(fd, room, flags)?.0.0.len())) }
+    unsafe { fill_by(buf, |room| Ok(rustix::net::recv(fd, room, flags)?.0.0.len())) }
+}
+
+/// Has `op` read into the part of the buffer that is not filled; returns the number of bytes.
+///
+/// # Safety
+/// `op` only has the system write to the bytes, and returns how many of the first ones that has written.
+unsafe fn fill_by(
+    buf: &mut ReadBuf<'_>,
+    op: impl FnOnce(&mut [MaybeUninit<u8>]) -> rustix::io::Result<usize>,
+) -> io::Result<usize> {
+    // SAFETY: the caller's promise: nothing that is initialised is made uninitialised.
+    let n = op(unsafe { buf.unfilled_mut() })?;
+    // SAFETY: the caller's promise: the system has written that many bytes.
+    unsafe { buf.assume_init(n) };
+    buf.advance(n);
+    Ok(n)
 }
 
 /// Has `op` fill a buffer of the crate `bytes`.
+#[cfg(feature = "net")]
 pub(crate) fn fill<B: bytes::BufMut>(
     buf: &mut B,
     op: impl FnOnce(&mut ReadBuf<'_>) -> io::Result<()>,

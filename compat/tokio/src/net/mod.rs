@@ -1,16 +1,26 @@
 //! Sockets and pipes.
 
+#[cfg(feature = "net")]
 use std::os::fd::AsFd;
 
+#[cfg(feature = "net")]
 pub(crate) mod addr;
+#[cfg(feature = "net")]
 pub(crate) mod datagram;
+#[cfg(feature = "net")]
 mod halves;
+#[cfg(any(feature = "fs", feature = "net", feature = "process"))]
 pub(crate) mod macros;
+#[cfg(feature = "net")]
 mod options;
+#[cfg(feature = "net")]
 pub mod tcp;
+#[cfg(feature = "net")]
 mod udp;
+#[cfg(feature = "net")]
 pub mod unix;
 
+#[cfg(feature = "net")]
 pub use self::{
     addr::{ToSocketAddrs, lookup_host},
     tcp::{listener::TcpListener, socket::TcpSocket, stream::TcpStream},
@@ -24,6 +34,7 @@ pub use self::{
 ///
 /// # Panics
 /// If it blocks, in debug builds.
+#[cfg(feature = "net")]
 #[track_caller]
 pub(crate) fn check_nonblocking(socket: &impl AsFd) {
     if cfg!(debug_assertions) {

@@ -7,11 +7,13 @@ use std::{
     process::{self, ExitStatus, Output},
 };
 
+use futures_util::future::try_join3;
+use real::io::AsyncReadExt;
 use rustix::process::{Pid, PidfdFlags, WaitId, WaitIdOptions, pidfd_open, waitid};
 
 use super::{ChildStderr, ChildStdin, ChildStdout};
 use crate::{
-    io::{AsyncRead, AsyncReadExt, Interest, source::Source},
+    io::{AsyncRead, Interest, source::Source},
     runtime::{Handle, is_rt_shutdown_err},
     task::{coop, spawn_blocking},
 };
@@ -231,7 +233,7 @@ impl Child {
     pub async fn wait_with_output(mut self) -> io::Result<Output> {
         let (mut out, mut err) = (self.stdout.take(), self.stderr.take());
         let (status, stdout, stderr) =
-            ::tokio::try_join!(self.wait(), read_to_end(&mut out), read_to_end(&mut err))?;
+            try_join3(self.wait(), read_to_end(&mut out), read_to_end(&mut err)).await?;
         // Only now, so that the child does not see its pipes closed early.
         drop((out, err));
         Ok(Output { status, stdout, stderr })

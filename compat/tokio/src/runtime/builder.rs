@@ -10,12 +10,11 @@ use std::{
     sync::{Arc, Mutex, OnceLock},
 };
 
-use filch_io::tokio::Companion;
 use filch_linux::runtime::{Linux, ThreadRole};
 use slab::Slab;
 
 use super::{
-    Handle, LocalOptions, LocalRuntime, Runtime, context,
+    Handle, LocalOptions, LocalRuntime, Runtime, beside, context,
     current::{INTERVAL, Scheduler},
     handle::Inner,
     id::Id,
@@ -69,14 +68,9 @@ impl Hooks {
     }
 }
 
-/// The runtime of the crate tokio beside a runtime.
-fn beside(host: &Linux) -> Option<::tokio::runtime::Handle> {
-    Companion::handle(host.beside())
-}
-
 /// A worker works inside of tokio's `block_on`, as a root future is polled there.
 fn work_inside_tokio(filch: filch_linux::Handle, work: &mut dyn FnMut()) {
-    match filch.host().and_then(beside) {
+    match filch.host().and_then(beside::handle) {
         Some(tokio) => tokio.block_on(async { work() }),
         None => work(),
     }
@@ -149,6 +143,7 @@ impl Builder {
     }
 
     /// The options of a runtime with workers.
+    #[cfg(feature = "rt-multi-thread")]
     pub fn new_multi_thread() -> Self {
         Self::new(true)
     }
@@ -284,6 +279,7 @@ impl Builder {
     }
 
     /// Whether the clock is stopped at first: see [`pause`](crate::time::pause). For current-thread runtimes.
+    #[cfg(feature = "test-util")]
     pub fn start_paused(&mut self, start_paused: bool) -> &mut Self {
         self.paused = start_paused;
         self
@@ -326,7 +322,7 @@ impl Builder {
         });
         let handle = Handle { inner };
         let filch = self.filch(&handle, workers)?;
-        let tokio = handle.inner.host().and_then(beside);
+        let tokio = handle.inner.host().and_then(beside::handle);
         let _ = handle.inner.tokio.set(tokio.ok_or_else(super::shutting_down)?);
         handle.inner.clock.begin(filch.handle().timers());
         if self.paused {
@@ -394,7 +390,7 @@ impl Builder {
             let _ = handle.inner.filch.set(*filch);
             let _ = handle.inner.pool.set(filch.blocking_pool());
             let host: &Linux = filch.host().ok_or_else(super::shutting_down)?;
-            Companion::start(host.beside(), *filch)
+            beside::start(host, *filch)
         };
         builder.build_with(prepare).map_err(io::Error::other)
     }

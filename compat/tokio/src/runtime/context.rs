@@ -221,7 +221,7 @@ pub(crate) fn block<R>(f: impl FnOnce() -> R) -> R {
     let _before = Before::new(Polling::No, task());
     // tokio's leaves its runtime for that long, so that its methods that block, and the program's runtimes, may be used. It does not put
     // the budget back.
-    coop::unlimited(|| ::tokio::task::block_in_place(f))
+    coop::unlimited(|| ::real::task::block_in_place(f))
 }
 
 /// Calls `f` as what the thread polls has to stay on it. The task and its budget are left.

@@ -45,7 +45,7 @@ pub(crate) struct Inner {
     /// filch's runtime: the workers, or the reactor of a current-thread runtime.
     pub(crate) filch: OnceLock<filch_linux::Handle>,
     /// The runtime of the crate tokio beside it.
-    pub(crate) tokio: OnceLock<::tokio::runtime::Handle>,
+    pub(crate) tokio: OnceLock<::real::runtime::Handle>,
     /// Of a current-thread runtime.
     pub(crate) scheduler: Option<Scheduler>,
     pub(crate) clock: Clock,
@@ -216,7 +216,7 @@ impl Handle {
     }
 
     /// The runtime of the crate tokio. Its `block_on` polls root futures, so that what asks whether it is in a runtime of tokio's is.
-    pub(crate) fn tokio(&self) -> &::tokio::runtime::Handle {
+    pub(crate) fn tokio(&self) -> &::real::runtime::Handle {
         match self.inner.tokio.get() {
             Some(tokio) => tokio,
             None => unreachable!("it is set before the runtime is used"),

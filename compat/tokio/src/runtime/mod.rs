@@ -2,6 +2,7 @@
 
 use std::io;
 
+mod beside;
 mod builder;
 pub(crate) mod context;
 mod current;

@@ -41,6 +41,7 @@ impl Runtime {
     ///
     /// # Errors
     /// As [`Builder::build`].
+    #[cfg(feature = "rt-multi-thread")]
     pub fn new() -> io::Result<Self> {
         Builder::new_multi_thread().enable_all().build()
     }

@@ -13,8 +13,8 @@ use core::{
 };
 use std::panic::catch_unwind;
 
-pub use ::tokio::task::coop::*;
-use ::tokio::{runtime::Handle, task::LocalSet};
+pub use ::real::task::coop::*;
+use ::real::{runtime::Handle, task::LocalSet};
 
 thread_local! {
     /// A unit that was spent from a full budget, and not yet given back. No destructor: its own would set the budget of a thread that ends.

@@ -67,6 +67,7 @@ where
 ///
 /// # Panics
 /// In a current-thread runtime, and in a `LocalSet`.
+#[cfg(feature = "rt-multi-thread")]
 #[track_caller]
 pub fn block_in_place<F, R>(f: F) -> R
 where

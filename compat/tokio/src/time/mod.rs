@@ -8,8 +8,9 @@ mod sleep;
 mod timeout;
 
 pub(crate) use self::clock::Clock;
+#[cfg(feature = "test-util")]
+pub use self::clock::{advance, pause, resume};
 pub use self::{
-    clock::{advance, pause, resume},
     instant::Instant,
     interval::{Interval, MissedTickBehavior, interval, interval_at},
     sleep::{Sleep, sleep, sleep_until},
