@@ -129,7 +129,9 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
         drop(guard.call(&mut || unsafe { (header.vtable().drop_output)(task) }));
     };
     // Join interest never returns, so a detached task completes in one transition instead of two. On small targets less code counts more.
-    if cfg!(not(target_pointer_width = "32")) && !header.state.load().has_join_interest() {
+    if cfg!(not(any(target_pointer_width = "32", filch_narrow)))
+        && !header.state.load().has_join_interest()
+    {
         drop_output();
         // SAFETY: the transition consumed our reference.
         unsafe { carry_out(header.state.apply(Snapshot::complete_detached), task) };

@@ -105,7 +105,7 @@ pub(super) unsafe fn wake(data: *const ()) {
     }
     // SAFETY: INV-WAKER; the waker's reference is given up.
     unsafe {
-        if cfg!(target_pointer_width = "32") {
+        if cfg!(any(target_pointer_width = "32", filch_narrow)) {
             // Less code, where that counts.
             wake_task(cast(data));
             drop_ref(cast(data));
