@@ -75,9 +75,9 @@ fn a_single_worker_without_parts_polls_what_is_spawned_and_woken() {
     assert!(task.unwrap().is_finished());
 }
 
-/// The ring of eight overflows into the injector, from which a single worker takes one task at a time.
+/// It has no ring, whatever the parameter says.
 #[test]
-fn a_single_worker_without_parts_polls_more_tasks_than_its_ring_holds() {
+fn a_single_worker_without_parts_polls_more_tasks_than_a_ring_would_hold() {
     let executor = single::<()>();
     let worker = executor.worker(id(0)).unwrap();
     let seen = Arc::new(Mutex::new(Vec::new()));
