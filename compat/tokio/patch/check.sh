@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # One tokio for a whole program: patch/ in the place of tokio, as a user has it.
 #
-#   compat/tokio/patch/check.sh             all of it
+#   compat/tokio/patch/check.sh             `path` and `graph`
 #   compat/tokio/patch/check.sh path        the program, with patch/ by its path, and tests of what is kept of the real tokio
-#   compat/tokio/patch/check.sh git         the program, with the repository by its address
+#   compat/tokio/patch/check.sh graph       what is in its graph with the repository by its address, as a user writes it
+#   compat/tokio/patch/check.sh git         the same, and the program is built and runs
 #   compat/tokio/patch/check.sh features    patch/ and filch-tokio with each of their features alone
 #   compat/tokio/patch/check.sh lock        writes check/Cargo.lock, with the newest versions
 #
@@ -91,10 +92,10 @@ lay() {
     sed 's/\bfilch_tokio\b/tokio/' "$root/compat/tokio/tests/parts.rs" >tests/parts.rs
 }
 
-# Then what is in the program's graph, and what it does. The patched package is from $1.
-program() {
+# What is in the program's graph. The patched package is from $1.
+graph() {
     local tree
-    tree=$(cargo tree --prefix none --format '{p}' | sed 's/ (\*)$//; s/ (proc-macro)//' | sort -u | grep '^tokio v') || true
+    tree=$(cargo tree --quiet --prefix none --format '{p}' | sed 's/ (\*)$//; s/ (proc-macro)//' | sort -u | grep '^tokio v') || true
     echo "$tree"
     grep -q "^tokio v$version (.*$1" <<<"$tree" || fail "the tokio of the program is not the patched one"
     ! grep -q "^tokio v$version$" <<<"$tree" || fail "the real tokio of the registry is in the program"
@@ -102,9 +103,11 @@ program() {
     # Versions are pinned, or another crate's release would be a failure of this check.
     diff <(locked "$patch/check/Cargo.lock") <(locked Cargo.lock) ||
         fail "check/Cargo.lock does not fit: compat/tokio/patch/check.sh lock"
+}
+
+run_program() {
     cargo build --quiet
     timeout --kill-after=10 "${STAGE_LIMIT:-120}" "$CARGO_TARGET_DIR/debug/one-tokio"
-    cd "$root"
 }
 
 lay_by_path() {
@@ -113,15 +116,20 @@ lay_by_path() {
 
 check_path() {
     lay_by_path path
-    program "$patch"
-    cd "$work/path"
+    graph "$patch"
+    run_program
     timeout --kill-after=10 "${STAGE_LIMIT:-300}" cargo test --quiet --test parts
 }
 
-check_git() {
+check_graph() {
     local from='git = "https://github.com/filch-rs/filch"'
     lay git "$from" "$from" "$from"
-    program "https://github.com/filch-rs/filch#"
+    graph "https://github.com/filch-rs/filch#"
+}
+
+check_git() {
+    check_graph
+    run_program
 }
 
 # Not what is made here, or has the commit of a repository that is made here.
@@ -158,7 +166,7 @@ check_features() {
     done
 }
 
-(($#)) || set -- path git
+(($#)) || set -- path graph
 for part in "$@"; do
     echo "--- $part"
     (set -e; "check_$part")
