@@ -22,7 +22,7 @@ use super::{
     header::Header,
     info::{TaskId, TaskInfo},
     state::{Completed, Snapshot, Upgrade},
-    waker::{carry_out, drop_ref},
+    waker::{carry_out, drop_complete, drop_ref},
 };
 use crate::atomic::AtomicU32;
 #[cfg(feature = "classes")]
@@ -251,7 +251,7 @@ impl<T> JoinHandle<T> {
         // `drop_complete` consumes the handle's reference.
         unsafe {
             (task.as_ref().vtable().take_output)(task, output.as_mut_ptr().cast());
-            carry_out(task.as_ref().state.drop_complete(), task);
+            drop_complete(task);
             output.assume_init()
         }
     }

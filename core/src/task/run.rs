@@ -7,8 +7,8 @@ use super::{
     executor_ref::ExecutorRef,
     header::{Header, Ready},
     join_slot::Joiner,
-    state::{Action, AfterComplete, AfterPending, Snapshot},
-    waker::carry_out,
+    state::{AfterComplete, AfterPending, Snapshot},
+    waker::{carry_out, drop_complete},
 };
 use crate::{
     atomic::{AtomicU32, Ordering},
@@ -141,7 +141,8 @@ fn complete(ready: Ready, guard: &impl Guard, gone: &Cell<bool>) -> Polled {
         AfterComplete::Released => {}
         AfterComplete::DropOutput => {
             drop_output();
-            release(task);
+            // SAFETY: the reference is ours, and the task complete.
+            unsafe { drop_complete(task) };
         }
         AfterComplete::WakeJoiner => {
             gone.set(true);
@@ -155,7 +156,8 @@ fn wake_joiner(task: NonNull<Header>, guard: &impl Guard) {
     // SAFETY: we hold a reference; INV-JOIN-SLOT: completion found the bit set, so the slot's content is ours.
     match unsafe { Header::join_slot(task) }.take() {
         Joiner::Waker(waker) => {
-            release(task);
+            // SAFETY: the reference is ours, and the task complete.
+            unsafe { drop_complete(task) };
             let mut waker = Some(waker);
             // A foreign waker is user code. Its panic is discarded: there is no task to report it to.
             drop(guard.call(&mut || {
@@ -166,19 +168,11 @@ fn wake_joiner(task: NonNull<Header>, guard: &impl Guard) {
         }
         Joiner::Thread(word) => {
             // SAFETY: our reference keeps the word. The joiner may be gone by the time `unblock` is called.
-            unsafe { wake_thread(ExecutorRef::of(task), word) };
-            release(task);
+            unsafe {
+                wake_thread(ExecutorRef::of(task), word);
+                drop_complete(task);
+            }
         }
-    }
-}
-
-/// Drops the reference of a `Ready` whose task is complete.
-fn release(task: NonNull<Header>) {
-    // SAFETY: the reference is ours. The task is complete, so the action is never `Schedule`.
-    unsafe {
-        let action = task.as_ref().state.drop_complete();
-        debug_assert!(action != Action::Schedule);
-        carry_out(action, task);
     }
 }
 

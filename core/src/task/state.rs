@@ -430,8 +430,7 @@ impl State {
     }
 
     /// Drops a reference of a task that is complete.
-    #[cfg_attr(target_pointer_width = "32", inline(never))]
-    #[cfg_attr(not(target_pointer_width = "32"), inline)]
+    #[inline]
     pub(crate) fn drop_complete(&self) -> Action {
         // A reference is made from another reference, or by `hold`, which refuses a complete task: next to the last
         // reference no other can appear.

@@ -81,6 +81,23 @@ pub(crate) unsafe fn drop_ref(header: NonNull<Header>) {
     }
 }
 
+/// Drops a reference of a task that is complete.
+///
+/// # Safety
+/// The caller gives it up.
+pub(super) unsafe fn drop_complete(header: NonNull<Header>) {
+    // SAFETY: the caller's reference keeps the header until the transition. The task is complete, so the action is never `Schedule`.
+    unsafe {
+        if cfg!(any(target_pointer_width = "32", filch_narrow)) {
+            drop_ref(header);
+        } else {
+            let action = header.as_ref().state.drop_complete();
+            debug_assert!(action != Action::Schedule);
+            carry_out(action, header);
+        }
+    }
+}
+
 pub(super) fn cast(data: *const ()) -> NonNull<Header> {
     // SAFETY: INV-WAKER: a header is never null.
     unsafe { NonNull::new_unchecked(data.cast_mut().cast()) }

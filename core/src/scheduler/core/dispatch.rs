@@ -132,12 +132,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// As `push_ring`, for a task that has just been polled: in line, on the path of each task that yields.
-    #[inline(always)]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     pub(crate) fn requeue(&self, slot: &WorkerSlot<RING, S::Parts>, ready: Ready) {
         self.push_end(slot, Class::Normal, ready);
     }
 
-    #[inline(always)]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     fn push_end(&self, slot: &WorkerSlot<RING, S::Parts>, class: Class, ready: Ready) {
         debug_assert!(!slot.lifo.is_in_user_code(), "INV-USER-CODE");
         if let Some(classes) = self.classes.get().filter(|_| class == Class::Background) {
@@ -189,7 +189,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Puts a task into the queue for its class that is no worker's, if there is one.
-    #[inline(never)]
+    #[cfg_attr(target_pointer_width = "32", inline(never))]
     pub(crate) fn push_shared(&self, class: Class, ready: Ready) {
         match self.injector_of(class) {
             Some(injector) => injector.push(ready),

@@ -200,6 +200,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// here. So does a worker that has put a SeqCst fence before this look, as `Idle::announce` does.
     #[inline]
     pub(crate) fn slots_in_use(&self) -> &[WorkerSlot<RING, S::Parts>] {
+        if !self.is_shared() {
+            return self.slots();
+        }
         // Ordering: see above. The fences in `attach` and after each push are the other side.
         let unused = u32::from(self.config.spares) - self.spares.load(Ordering::Relaxed);
         let slots = self.slots();
@@ -214,7 +217,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// How many workers can enter, not counting spare slots, and those that [`resize`](Self::resize) has asked to leave included.
     pub fn workers(&self) -> usize {
-        self.slots().len() - self.config.spares as usize
+        // An only worker has no spare slot.
+        self.slots().len() - if self.is_shared() { self.config.spares as usize } else { 0 }
     }
 
     /// This scheduler, as its tasks know it.

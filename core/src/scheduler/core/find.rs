@@ -12,7 +12,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     /// The next task: an urgent one before all others. Now and then comes a background task, the injector or the inbox; otherwise LIFO
     /// slot, ring, inbox, tasks with an affinity, injector, another worker's ring, and the injector again, in this order. Background
     /// tasks beyond their share come last.
-    #[inline(always)]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     pub(crate) fn find(&self) -> Option<Ready> {
         if let Some(ready) = self.take_first() {
             return Some(ready);

@@ -122,8 +122,8 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         slot.counters.parks.add(1);
         self.trace(Event::Park);
         let limit = |nanos| executor.platform.now().after_nanos(nanos);
-        let ends = [self.begin_watch(), self.longest_sleep().map(limit), self.next_deadline()];
-        Some(ends.into_iter().flatten().min())
+        let (watch, longest) = (self.begin_watch(), self.longest_sleep().map(limit));
+        Some(first_of(first_of(watch, longest), self.next_deadline()))
     }
 
     /// For how long to sleep at most. The first sleep of a second worker is short: the first worker took itself for the only one until now,
@@ -161,5 +161,13 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             || self.executor.gate.is_stopped()
             || !slot.lifo.is_empty()
             || slot.has_queued()
+    }
+}
+
+/// The first of two deadlines, of which there may be none.
+fn first_of(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        _ => a.or(b),
     }
 }

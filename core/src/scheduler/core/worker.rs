@@ -188,7 +188,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// Polls the task. False if the worker was left in the midst of that (`waits/in_place.rs`): its slot may be another thread's.
-    #[inline(always)]
+    #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     pub(crate) fn poll(&self, ready: Ready, _: &OutOfLoop<'_>) -> bool {
         let (executor, slot) = (self.executor, self.slot());
         let local = &slot.local;

@@ -131,7 +131,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Wheels for Scheduler<P, S, 
 impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// The slots whose wheels belong to all.
     fn left_behind(&self) -> impl Iterator<Item = &WorkerSlot<RING, S::Parts>> {
-        self.regular().iter().filter(|slot| slot.has_timers_for_all())
+        self.regular().iter().filter(|slot| self.is_shared() && slot.has_timers_for_all())
     }
 }
 
