@@ -47,12 +47,14 @@ impl Inbox {
         !self.stack.is_empty()
     }
 
-    /// The worker leaves: moves its ordered tasks back to the stack, where other contexts see them, behind later ones.
+    /// The worker leaves: moves its ordered tasks back to the stack, where other contexts see them, before later ones.
     ///
     /// # Safety
     /// The caller is the worker.
     pub(crate) unsafe fn put_back(&self) {
-        self.stack.push_chain(self.ordered.replace(Chain::new()));
+        let mut ordered = self.ordered.replace(Chain::new());
+        ordered.append(self.stack.take_all());
+        self.stack.push_chain(ordered);
     }
 
     /// Takes the oldest task.
@@ -63,6 +65,29 @@ impl Inbox {
     pub(crate) unsafe fn pop(&self) -> Option<Ready> {
         // SAFETY: as the caller promises.
         unsafe { if self.is_empty() { None } else { self.pop_some() } }
+    }
+
+    /// As `pop`, of the tasks that are bound to the worker. Without [`Cores`](crate::parts::Cores) all others are here too. Cost: linear in
+    /// the tasks before it.
+    ///
+    /// # Safety
+    /// The caller is the worker.
+    pub(crate) unsafe fn pop_bound(&self) -> Option<Ready> {
+        let mut rest = self.ordered.replace(Chain::new());
+        rest.append(self.stack.take_all());
+        let mut skipped = Chain::new();
+        let mut found = None;
+        while let Some(ready) = rest.pop_front() {
+            if ready.header().state.load().is_bound() {
+                found = Some(ready);
+                break;
+            }
+            skipped.push_back(ready);
+        }
+        skipped.append(rest);
+        // INV-INBOX: no user code has run meanwhile.
+        let _empty = self.ordered.replace(skipped);
+        found
     }
 
     /// As `pop`, of an inbox with a task.

@@ -228,11 +228,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             chain.push_back(ready);
         }
         self.give_ring(Class::Normal, chain);
-        if !<S::Parts as Parts>::Cores::ON {
-            // Its inbox is the one queue. Those that look at it from elsewhere see only what is not yet in order.
-            // SAFETY: we are the worker.
-            unsafe { slot.put_back() };
-        }
         if <S::Parts as Parts>::Classes::ON {
             self.give_ring(Class::Background, Chain::new());
         }

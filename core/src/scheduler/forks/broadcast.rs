@@ -83,7 +83,10 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
         let listens_from = ListensFrom::default();
         let wait = || {
             worker.wait(&out, &listens_from);
+            // A waker that broadcasts would wait for this broadcast, which is below it on the stack.
+            let was = slot.local.in_broadcast.replace(true);
             worker.serve();
+            slot.local.in_broadcast.set(was);
         };
         while !self.broadcasts.begin(&broadcast) {
             // The caller of the other broadcast may wait for this worker.

@@ -40,6 +40,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// fewer takes jobs, so that no more contexts work than there are workers, except for a moment. A shutdown waits
     /// for the end of the run.
     ///
+    /// While a worker waits for a job, wakers of its timers and of I/O run on it: neither they nor the closures of broadcasts may need a
+    /// lock that is held across a fork.
+    ///
     /// A run blocks its worker until it is over. A task that must not block its worker spawns another task for the run
     /// and awaits it, or, for a loop, calls [`Fork::map_reduce_slice`] and yields between the calls.
     ///

@@ -238,8 +238,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         while slot.local.locals.get() > 0 {
             // Repeated, since the drop of one local task may spawn another.
             Slab::for_each(executor.anchor.owners(), mine);
-            // To an only worker all tasks are alike: one may be in the LIFO slot.
-            self.give_away();
             // SAFETY: we are the worker.
             while let Some(ready) = unsafe { slot.pop_pinned() } {
                 if ready.is_local() {

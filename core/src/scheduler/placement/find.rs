@@ -5,7 +5,6 @@ use crate::trace::Event;
 use crate::{
     atomic::{Ordering, fence},
     class::Class,
-    parts::{Parts, Switch},
     platform::{Platform, WorkerId},
     scheduler::{
         core::{
@@ -72,10 +71,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Placement for Worker<P, S, 
     }
 
     fn take_bound(&self) -> Option<Ready> {
-        if !<S::Parts as Parts>::Cores::ON {
-            // An only worker has all tasks in its inbox.
-            return None;
-        }
         // SAFETY: we are the worker.
         unsafe { self.slot().pop_pinned() }.or_else(|| self.take_affine_of_any())
     }

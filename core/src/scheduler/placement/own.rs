@@ -2,7 +2,7 @@
 
 use crate::{
     class::Class,
-    parts::Parts,
+    parts::{Parts, Switch},
     queue::ring::Ring,
     scheduler::{
         core::{faces::OwnQueues, slot::WorkerSlot},
@@ -41,7 +41,7 @@ impl<const RING: usize, F: Parts> OwnQueues<RING, F> for WorkerSlot<RING, F> {
             self.classes
                 .get()
                 .and_then(|own| own.urgent.pop())
-                .or_else(|| self.inbox.pop())
+                .or_else(|| if F::Cores::ON { self.inbox.pop() } else { self.inbox.pop_bound() })
                 .or_else(|| self.pop_pinned_of(Class::Background))
         }
     }

@@ -134,11 +134,16 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
+        // The wakers are no part of the run that the worker is in.
+        slot.foreign_work(true);
         self.deliver();
         if slot.has_timers() {
             self.expire(slot, executor.platform.now());
         }
+        slot.foreign_work(false);
         self.pass_lifo_on();
+        // What the wakers have put off is due now.
+        let _ = self.leave_loop();
         slot.lifo.set_in_user_code(was);
     }
 

@@ -100,7 +100,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     }
 
     /// Whether no compensation worker can be had, and nothing is in sight that ends a wait.
-    fn is_deadlocked(&self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
+    fn is_deadlocked(&'static self, me: WorkerId, outlook: &Outlook, now: Instant) -> bool {
         // The last slot may have gone to a compensation worker that another worker has just started: hence the second outlook.
         outlook.refused && !self.census.others_can_work() && self.is_stuck(me, now)
     }
@@ -138,13 +138,15 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
 
     /// Whether a wait is stuck: tasks are queued, no blocked worker but the caller is awake, and no timer that may end a
     /// wait is due soon. At times true a moment too early, if a wait has just ended.
-    fn is_stuck(&self, me: WorkerId, now: Instant) -> bool {
+    fn is_stuck(&'static self, me: WorkerId, now: Instant) -> bool {
         let (slot_log2, by) = (self.config.wheel_slot_log2, now.after_nanos(SOON));
         let is_due = |slot: &WorkerSlot<RING, S::Parts>| {
             slot.next_timer(slot_log2).is_some_and(|next| next <= by)
         };
         let has_tasks = |slot: &WorkerSlot<RING, S::Parts>| slot.has_queued();
-        (self.has_injected() || self.slots_in_use().iter().any(has_tasks))
+        // An only worker has all tasks in queues of its own.
+        let has_own = || !self.is_shared() && Worker::of(self, me).has_bound();
+        (self.has_injected() || self.slots_in_use().iter().any(has_tasks) || has_own())
             && !self.regular().iter().any(is_due)
             // Twice: a worker that was seen asleep first may have been woken since by a worker that was seen asleep last.
             && self.all_blocked_sleep(me)
