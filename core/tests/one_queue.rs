@@ -122,3 +122,44 @@ fn local_tasks_end_with_the_worker() {
     assert_eq!(ended, [0, 1, 2, 3]);
     executor.shutdown(filch::Instant::MAX, |_| {}).unwrap();
 }
+
+/// Tasks that wait as the handle is dropped come before those that come later.
+#[test]
+fn the_order_of_wakes_outlives_the_handle() {
+    let executor = stepped();
+    let log = Log::new();
+    let spawn = |n: usize| {
+        let log = log.clone();
+        executor.spawn(pool(), async move { log.push(n) }).unwrap().detach();
+    };
+    let worker = executor.worker(id(0)).unwrap();
+    (0..4).for_each(spawn);
+    assert_eq!(worker.step(), Step::Polled);
+    (4..6).for_each(spawn);
+    drop(worker);
+    (6..8).for_each(spawn);
+    assert_eq!(executor.worker(id(0)).unwrap().run_for(100), 7);
+    assert_eq!(log.take(), (0..8).collect::<Vec<_>>());
+}
+
+/// In a wait that is too deep the worker polls what is pinned to it, and no other task.
+#[test]
+fn a_wait_that_is_too_deep_polls_a_pinned_task() {
+    let _watchdog = watchdog();
+    let executor: &'static Stepped<Waits> =
+        forever(Box::new(Scheduler::over(Manual::new(), quiet().nesting(0), slots(1)).unwrap()));
+    let worker = executor.worker(id(0)).unwrap();
+    let log = Log::new();
+    let joined = log.clone();
+    executor
+        .spawn(pool(), async move {
+            let mut any = executor.spawn(pool(), async {}).unwrap();
+            let mut pinned = executor.spawner().spawn_pinned(pool(), id(0), async {}).unwrap();
+            joined.push(pinned.join().is_ok());
+            joined.push(any.join().is_ok());
+        })
+        .unwrap()
+        .detach();
+    worker.run_for(10);
+    assert_eq!(log.take(), [true, false]);
+}

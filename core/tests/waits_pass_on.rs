@@ -229,3 +229,62 @@ fn a_job_that_waits_for_an_event() {
     assert!(forks.unwrap().join().unwrap());
     stop(executor);
 }
+
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+/// A timer of worker 0 whose waker calls `f` while the worker waits for its broadcast's end, which comes once the waker is done.
+fn in_a_wait<R: Send + 'static>(
+    executor: &'static ThreadExecutor,
+    f: impl Fn() + Send + Sync + 'static,
+    after: impl FnOnce() -> R + Send + 'static,
+) -> R {
+    executor.spawner().spawn_pinned(pool(), id(1), async {}).unwrap().join().unwrap();
+    let task = executor.spawner().spawn_pinned(pool(), id(0), async move {
+        let done = flag();
+        let ends = Arc::clone(&done);
+        let calls = move || {
+            f();
+            ends.store(true, SeqCst);
+        };
+        let mut sleep = Box::pin(executor.sleep(Duration::from_millis(5)));
+        let waker = Waker::from(Arc::new(Calls(calls)));
+        assert_eq!(sleep.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+        let waits = |worker| {
+            if worker == id(1) {
+                until(|| done.load(SeqCst));
+            }
+        };
+        assert!(executor.broadcast(waits).is_ok());
+        after()
+    });
+    task.unwrap().join().unwrap()
+}
+
+/// It would wait for the broadcast below it on its stack.
+#[test]
+fn a_broadcast_by_a_waker_in_a_broadcasts_wait_is_refused() {
+    let _watchdog = watchdog();
+    let executor = threads(2, quiet());
+    let refused = flag();
+    let notes = Arc::clone(&refused);
+    let call = move || notes.store(executor.broadcast(|_| {}).is_err(), SeqCst);
+    in_a_wait(executor, call, || {});
+    assert!(refused.load(SeqCst));
+    stop(executor);
+}
+
+/// A task that goes to the ring, as there is no LIFO slot: its notification is not put off beyond the wait.
+#[test]
+fn a_worker_owes_nothing_after_its_wait() {
+    let _watchdog = watchdog();
+    let executor = threads(3, Config::new().lifo_cap(0));
+    let spawn = || executor.spawn(pool(), async {}).unwrap().detach();
+    assert!(!in_a_wait(executor, spawn, || executor.has_duties()));
+    stop(executor);
+}
