@@ -27,6 +27,29 @@ impl Wake for Sets {
     }
 }
 
+/// Forks a job that another worker takes, which sets the flag; whether the run was possible.
+fn fork_for_another(
+    executor: &'static ThreadExecutor,
+    stolen: &AtomicBool,
+    job: impl FnOnce() + Send,
+) -> bool {
+    let run = executor.fork(|fork| {
+        fork.join(
+            |fork| {
+                until(|| {
+                    fork.is_wanted();
+                    stolen.load(SeqCst)
+                });
+            },
+            |_| {
+                stolen.store(true, SeqCst);
+                job();
+            },
+        )
+    });
+    run.is_ok()
+}
+
 /// A broadcast whose closure on worker 0 spawns a task that sets the flag.
 async fn spawns_on_worker_0(executor: &'static ThreadExecutor, ran: Arc<AtomicBool>) {
     let queues = |worker| {
@@ -46,21 +69,7 @@ fn what_a_broadcast_queues_on_a_worker_that_sleeps_for_its_job() {
     let (stolen, ran) = (flag(), flag());
     let (steals, runs) = (Arc::clone(&stolen), Arc::clone(&ran));
     let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
-        let run = executor.fork(|fork| {
-            fork.join(
-                |fork| {
-                    until(|| {
-                        fork.is_wanted();
-                        steals.load(SeqCst)
-                    });
-                },
-                |_| {
-                    steals.store(true, SeqCst);
-                    until(|| runs.load(SeqCst));
-                },
-            )
-        });
-        run.is_ok()
+        fork_for_another(executor, &steals, || until(|| runs.load(SeqCst)))
     });
     until(|| stolen.load(SeqCst) && executor.platform().sleeps(0) == Sleeps::Waits);
     let mut broadcasts = executor.spawn(pool(), spawns_on_worker_0(executor, ran)).unwrap();
@@ -137,23 +146,9 @@ fn a_job_waits_for_its_owners_timer(workers: u16, config: Config) {
     let _watchdog = watchdog();
     let executor = threads(workers, config);
     let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
-        let (stolen, fired) = (flag(), Arc::new(Sets(AtomicBool::new(false))));
+        let fired = Arc::new(Sets(AtomicBool::new(false)));
         let _sleep = timer(executor, &fired);
-        let run = executor.fork(|fork| {
-            fork.join(
-                |fork| {
-                    until(|| {
-                        fork.is_wanted();
-                        stolen.load(SeqCst)
-                    });
-                },
-                |_| {
-                    stolen.store(true, SeqCst);
-                    until(|| fired.0.load(SeqCst));
-                },
-            )
-        });
-        run.is_ok()
+        fork_for_another(executor, &flag(), || until(|| fired.0.load(SeqCst)))
     });
     assert!(forks.unwrap().join().unwrap());
     stop(executor);
@@ -208,23 +203,11 @@ fn a_job_that_waits_for_an_event() {
         }
     });
     let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
-        let run = executor.fork(|fork| {
-            fork.join(
-                |fork| {
-                    until(|| {
-                        fork.is_wanted();
-                        stolen.load(SeqCst)
-                    });
-                },
-                |_| {
-                    stolen.store(true, SeqCst);
-                    until(|| executor.platform().sleeps(0) != Sleeps::Awake);
-                    asleep.store(true, SeqCst);
-                    until(|| heard.load(SeqCst));
-                },
-            )
-        });
-        run.is_ok()
+        fork_for_another(executor, &stolen, || {
+            until(|| executor.platform().sleeps(0) != Sleeps::Awake);
+            asleep.store(true, SeqCst);
+            until(|| heard.load(SeqCst));
+        })
     });
     assert!(forks.unwrap().join().unwrap());
     stop(executor);

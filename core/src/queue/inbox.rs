@@ -47,7 +47,7 @@ impl Inbox {
         !self.stack.is_empty()
     }
 
-    /// The worker leaves: moves its ordered tasks back to the stack, where other contexts see them, before later ones.
+    /// The worker leaves. Moves its ordered tasks back to the stack, where other contexts see them. They stay before later ones.
     ///
     /// # Safety
     /// The caller is the worker.

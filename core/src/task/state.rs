@@ -457,7 +457,7 @@ impl State {
         }
     }
 
-    /// Out of line on small targets: without an instruction for it, it is ten of them.
+    /// The exchange. Small targets have no instruction for it, and need ten: there it is a call.
     #[cfg_attr(target_pointer_width = "32", inline(never))]
     #[cfg_attr(not(target_pointer_width = "32"), inline(always))]
     fn exchange(&self, current: Word, next: Word) -> Result<Word, Word> {
