@@ -13,8 +13,8 @@
 //!
 //! **Locks.** A worker that waits for a job takes only pieces of that job, from the thief's deque: no tasks, and no other jobs.
 //! So on top of a call to `join` runs only what would run in it on one worker, and code that holds a lock across the call meets
-//! the lock again only where it would in a sequential program. The exceptions are the closure of a broadcast and what
-//! `Platform::foreign_broadcast` returns, which must take no such lock.
+//! the lock again only where it would in a sequential program. The exceptions are the closure of a broadcast, what
+//! `Platform::foreign_broadcast` returns, and wakers of the worker's timers and of I/O: they must take no such lock.
 //!
 //! **Fairness.** A worker looks for tasks before each job that it steals: its own, the injector's and those of others. So a task
 //! waits for the end of one job at most, as it would for a poll. A piece of a loop (`each.rs`) gives back its rest after a time

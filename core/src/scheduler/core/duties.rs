@@ -194,6 +194,10 @@ impl<F: Parts> Duties<F> {
         }
     }
 
+    pub(crate) fn has_heard(&self) -> bool {
+        self.has(HEARD)
+    }
+
     /// Whether it had something to deliver; now it does that.
     pub(crate) fn take_heard(&self) -> bool {
         self.replace(HEARD, false)

@@ -3,6 +3,7 @@
 use core::cell::Cell;
 
 use crate::{
+    atomic::{Ordering, fence},
     instant::Instant,
     platform::Platform,
     scheduler::core::{context::Worker, executor::Scheduler, leave_loop::OutOfLoop, slot::Slots},
@@ -25,14 +26,10 @@ const LISTEN_AFTER: u64 = 10_000_000;
 pub(crate) struct ListensFrom(Cell<Option<Instant>>);
 
 impl ListensFrom {
-    fn has_come(&self, now: Instant) -> bool {
-        match self.0.get() {
-            Some(end) => now >= end,
-            None => {
-                self.0.set(Some(now.after_nanos(LISTEN_AFTER)));
-                false
-            }
-        }
+    fn time(&self, now: Instant) -> Instant {
+        let time = self.0.get().unwrap_or_else(|| now.after_nanos(LISTEN_AFTER));
+        self.0.set(Some(time));
+        time
     }
 }
 
@@ -107,41 +104,57 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         }
     }
 
-    /// Sleeps in the midst of user code, until it is notified, one of its timers is due, or for no reason. What that code has put into the
-    /// LIFO slot goes to the ring, and another worker is notified: this one does not come to it. [`serve`](Self::serve) follows.
+    /// Sleeps in the midst of user code. The sleep ends with a notice, when one of its timers is due, when it is time to listen, or without a
+    /// reason. What that code has put into the LIFO slot goes to the ring, and another worker is notified: this one does not come to it.
+    /// [`serve`](Self::serve) follows.
     pub(crate) fn wait(&self, _: &OutOfLoop<'_>, listens_from: &ListensFrom) {
         let (executor, slot) = (self.executor, self.slot());
         // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
         self.pass_lifo_on();
         let timer = slot.next_timer(executor.config.wheel_slot_log2);
+        let first = |time: Instant| Some(timer.map_or(time, |timer| timer.min(time)));
         let now = if executor.has_reactor() { Some(executor.platform.now()) } else { None };
-        // A listener that turns to a poll tells no worker that waits here, so this one looks now and then.
-        let look = now.map(|now| now.after_nanos(LISTEN_AFTER));
-        let deadline = timer.into_iter().chain(look).min();
-        if now.is_some_and(|now| listens_from.has_come(now)) {
-            self.sleep(deadline, || true);
-            self.wake_watcher_for_poll();
-        } else {
-            self.park_as(Sleep::Wait, deadline, || true);
+        match now.map(|now| (now, listens_from.time(now))) {
+            // A listener that turns to a poll does not tell this worker, which so looks now and then whether there is one.
+            Some((now, from)) if now >= from => {
+                self.sleep(first(now.after_nanos(LISTEN_AFTER)), || true);
+                // Ordering: pairs with the fence in `Idle::announce`: either this worker, which no longer listens, sees one that sleeps, or that
+                // one finds that it may listen.
+                fence(Ordering::SeqCst);
+                executor.wake_new_listener();
+                self.wake_watcher_for_poll();
+            }
+            Some((_, from)) => {
+                self.park_as(Sleep::Wait, first(from), || true);
+            }
+            None => {
+                self.park_as(Sleep::Wait, timer, || true);
+            }
         }
         slot.lifo.set_in_user_code(was);
     }
 
-    /// After a sleep in the midst of user code: delivers the I/O that it has heard of, and fires its timers. The wakers run here; the tasks
-    /// that they wake go to other workers.
+    /// After a sleep in the midst of user code: delivers the I/O that it has heard of, and fires its timers. The wakers run here. The tasks
+    /// that they wake go to the injector: this worker does not come to them, and others may never look into its ring.
     pub(crate) fn serve(&self) {
         let (executor, slot) = (self.executor, self.slot());
+        let has_heard = slot.local.duties.has_heard();
+        let now = if slot.has_timers() { Some(executor.platform.now()) } else { None };
+        let due = now.filter(|now| slot.is_overdue(*now));
+        if !has_heard && due.is_none() {
+            return;
+        }
         // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
         // The wakers are no part of the run that the worker is in.
         slot.foreign_work(true);
         self.deliver();
-        if slot.has_timers() {
-            self.expire(slot, executor.platform.now());
+        if let Some(now) = due {
+            self.expire(slot, now);
         }
         slot.foreign_work(false);
-        self.pass_lifo_on();
+        self.give_away();
         // What the wakers have put off is due now.
         let _ = self.leave_loop();
         slot.lifo.set_in_user_code(was);
