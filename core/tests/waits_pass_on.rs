@@ -271,35 +271,3 @@ fn a_worker_owes_nothing_after_its_wait() {
     assert!(!in_a_wait(executor, spawn, || executor.has_duties()));
     stop(executor);
 }
-
-/// The only worker that may run the task never looks into the rings of others, as its own task yields for ever. None watches.
-#[test]
-fn a_task_that_a_timer_wakes_in_a_wait_runs_beside_one_that_yields() {
-    let _watchdog = watchdog();
-    let executor = threads(3, quiet());
-    let (ended, begun, fired) = (flag(), flag(), flag());
-    let (ends, begins, fires) = (Arc::clone(&ended), Arc::clone(&begun), Arc::clone(&fired));
-    let yields = executor.spawner().spawn_pinned(pool(), id(2), async move {
-        begins.store(true, SeqCst);
-        while !ends.load(SeqCst) {
-            filch::yield_now().await;
-        }
-    });
-    until(|| begun.load(SeqCst));
-    let forks = executor.spawner().spawn_pinned(pool(), id(0), async move {
-        let mut sleep = Box::pin(executor.sleep(Duration::from_millis(5)));
-        let spawns = Calls(move || {
-            for _ in 0..3 {
-                let fires = Arc::clone(&fires);
-                executor.spawn(pool(), async move { fires.store(true, SeqCst) }).unwrap().detach();
-            }
-        });
-        let waker = Waker::from(Arc::new(spawns));
-        assert_eq!(sleep.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
-        fork_for_another(executor, &flag(), || until(|| fired.load(SeqCst)))
-    });
-    assert!(forks.unwrap().join().unwrap());
-    ended.store(true, SeqCst);
-    yields.unwrap().join().unwrap();
-    stop(executor);
-}

@@ -136,7 +136,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
     }
 
     /// After a sleep in the midst of user code: delivers the I/O that it has heard of, and fires its timers. The wakers run here. The tasks
-    /// that they wake go to the injector: this worker does not come to them, and others may never look into its ring.
+    /// that they wake go to the injector: this worker does not come to them, and a busy worker looks into the rings of others late.
     pub(crate) fn serve(&self) {
         let (executor, slot) = (self.executor, self.slot());
         let has_heard = slot.local.duties.has_heard();
