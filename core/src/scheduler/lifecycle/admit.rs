@@ -248,7 +248,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
             }
         }
         while let Some(ready) = others.pop_front() {
-            self.executor.push_pinned(slot, ready);
+            self.executor.requeue_special(slot, ready);
         }
     }
 
@@ -257,7 +257,7 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let task = ready.as_ptr();
         let cancel = || run::cancel(ready, &self.executor.platform, &Cell::new(false));
         match self.in_user_code(out, cancel) {
-            Polled::Again(ready) => self.executor.push_pinned(self.slot(), ready),
+            Polled::Again(ready) => self.executor.requeue_special(self.slot(), ready),
             _ => {
                 self.trace_end(task);
                 self.count_completion(&Polled::CompleteLocal);
