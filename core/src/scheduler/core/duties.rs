@@ -32,7 +32,7 @@ const WATCHING: u16 = 16;
 const ANNOUNCED: u16 = 32;
 /// It wakes tasks in a row: notifications are put off to the end of that.
 const BATCHING: u16 = 64;
-/// It has slept since its last pass. No duty, nor are the next two and `LEAVES`: no other worker relies on them.
+/// It has slept since its last pass. This is no duty, as no other worker relies on it; nor are `MAY_SCAN`, `ARMED` and `LEAVES`.
 const SLEPT: u16 = 128;
 /// Its sleep as a watcher has ended by itself: it scans, if that is due.
 const MAY_SCAN: u16 = 256;

@@ -34,11 +34,12 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Scheduler<P, S, RING> {
     /// Has this many workers take part, those with the lowest numbers: asks the others to leave, and has those that are offline started
     /// ([`Platform::start`]).
     ///
-    /// Returns at once. A worker that is to leave finishes the poll that it is in, and the fork-join run if it is in one. It gives its tasks to the others, which
-    /// fire its timers too, and returns from [`run`](Self::run); a worker that is stepped by hand gets [`Step::Stopped`](crate::Step::Stopped). It stays for as long
-    /// as a task lives that can run nowhere else: a local one, one that is pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose
-    /// first worker it is; one that is offline is started for such a task. No new task has an affinity to it meanwhile
-    /// ([`SpawnErrorKind::NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker)). A worker that waits in sync code leaves after the wait.
+    /// Returns at once. A worker that is to leave finishes the poll that it is in, and the fork-join run if it is in one. It gives its
+    /// tasks to the others, which fire its timers too, and returns from [`run`](Self::run); a worker that is stepped by hand gets
+    /// [`Step::Stopped`](crate::Step::Stopped). It stays for as long as a task lives that can run nowhere else: a local one, one that is
+    /// pinned to it, one of a [`WorkerSet`](crate::WorkerSet) whose first worker it is; one that is offline is started for such a task. No
+    /// new task has an affinity to it meanwhile ([`SpawnErrorKind::NoSuchWorker`](crate::SpawnErrorKind::NoSuchWorker)). A worker that
+    /// waits in sync code leaves after the wait.
     ///
     /// Of several calls at once, the last one holds. A later shutdown, and a use of the memory after it ([`reopen`](Self::reopen)), begin
     /// with all workers. Contexts: a thread that may start another; cost: a look at each worker.

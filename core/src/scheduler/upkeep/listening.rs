@@ -111,7 +111,9 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         let (executor, slot) = (self.executor, self.slot());
         // INV-USER-CODE: duties change only while it is down.
         let was = slot.lifo.replace_in_user_code(false);
-        self.pass_lifo_on();
+        if let Some(ready) = slot.lifo.take() {
+            executor.push_by_class(slot, ready);
+        }
         let timer = slot.next_timer(executor.config.wheel_slot_log2);
         let first = |time: Instant| Some(timer.map_or(time, |timer| timer.min(time)));
         let now = if executor.has_reactor() { Some(executor.platform.now()) } else { None };
@@ -158,13 +160,6 @@ impl<P: Platform, S: Slots<RING>, const RING: usize> Worker<P, S, RING> {
         // What the wakers have put off is due now.
         let _ = self.leave_loop();
         slot.lifo.set_in_user_code(was);
-    }
-
-    fn pass_lifo_on(&self) {
-        let slot = self.slot();
-        if let Some(ready) = slot.lifo.take() {
-            self.executor.push_by_class(slot, ready);
-        }
     }
 
     /// The one place where a worker sleeps. Does not unless `still`, which is called once the worker can be notified. Whether it has
