@@ -79,8 +79,10 @@ impl Trial {
                 assert_eq!(self.inbox.pop(), self.ordered.pop_front());
             }
             Op::Leave => {
+                // What it has put in order stays before what came later.
                 self.inbox.put_back();
-                self.mail.append(&mut self.ordered);
+                self.ordered.append(&mut self.mail);
+                core::mem::swap(&mut self.ordered, &mut self.mail);
             }
         }
     }
